@@ -1536,6 +1536,72 @@ struct step {
     int allocations; // at least
 };
 
+/* A ledger that gets its ranks late is as one that had them from the start.
+ */
+static void test_set_ranks (void)
+{
+    const char *widths[] = { "0", "0-7", "3,9-12", "1000000-1000003", "" };
+
+    for (size_t i = 0; i < sizeof (widths) / sizeof (widths[0]); i++) {
+        struct idset *set = ids (widths[i]);
+        struct ledger late;
+        struct ledger early;
+        char *before;
+        char *after;
+        char *want;
+        int count = 0;
+        int rc;
+
+        setup (&late, "");
+        setup (&early, widths[i]);
+        for (int j = 0; j < 2; j++) {
+            struct epilog *ep = j ? early.ep : late.ep;
+
+            epilog_prolog_start (ep);
+            epilog_set_keep_last (ep, true);
+            epilog_start (ep, "a", NULL, 1., NULL);
+            epilog_start (ep, "b", NULL, 2., NULL);
+            epilog_start (ep, "a", NULL, 3., NULL);
+            epilog_finish (ep, "a", NULL);
+        }
+        before = state (late.ep);
+        for (;;) {
+            bool failed;
+
+            heap_arm (count);
+            rc = epilog_set_ranks (late.ep, set);
+            failed = heap_disarm ();
+            after = state (late.ep);
+            if (!failed)
+                break;
+            if (rc != -1 || errno != ENOMEM || strcmp (before, after) != 0)
+                diag ("allocation %d: rc=%d %s", count, rc, after);
+            if (rc != -1 || strcmp (before, after) != 0)
+                break;
+            free (after);
+            count++;
+        }
+        want = state (early.ep);
+        ok (rc == 0 && count > 0 && strcmp (after, want) == 0,
+            "ranks %s may come late, each of %d allocations may fail",
+            widths[i][0] ? widths[i] : "(none)",
+            count);
+        errno = 0;
+        ok (idset_empty (set)
+            || (epilog_set_ranks (late.ep, set) == -1 && errno == EINVAL),
+            "they come once");
+        free (before);
+        free (after);
+        free (want);
+        teardown (&late);
+        teardown (&early);
+        idset_destroy (set);
+    }
+    errno = 0;
+    ok (epilog_set_ranks (NULL, NULL) == -1 && errno == EINVAL,
+        "epilog_set_ranks without a ledger is EINVAL");
+}
+
 static int step_copy (struct ledger *l, const struct idset *set)
 {
     struct epilog *ep = epilog_copy (l->ep);
@@ -1766,6 +1832,7 @@ int main (int argc, char *argv[])
     test_leak (test_copy, "copy");
     test_leak (test_sparse, "sparse");
     test_leak (test_single, "single");
+    test_leak (test_set_ranks, "set ranks");
     test_leak (test_nomem, "nomem");
 
     done_testing ();

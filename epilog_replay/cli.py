@@ -105,11 +105,9 @@ def _resources(job: Job, R_path: Optional[str], options: Options) -> None:
         job.warn(codes.BAD_R, None, options.bad_R)
     elif options.rset is not None:
         job.rset = options.rset
-    elif R_path is not None:
+    elif R_path is not None and os.access(R_path, os.F_OK):
         try:
             job.rset = rset.parse(source.read(R_path, source.R_MAX)[0])
-        except source.Missing:
-            pass
         except (source.SourceError, rset.RError) as exc:
             job.warn(codes.BAD_R, None, f"{R_path}: {exc}: not used")
     if job.rset is not None:
@@ -131,12 +129,14 @@ def _weigh(job: Job, rules: Dict[str, whatif.Rule]) -> None:
 
 def read_log(found: source.Source, options: Options) -> Job:
     """Return the record of one log; what is wrong with it is in its warnings."""
+    if found.trouble is not None:
+        return unusable(found.path, codes.WRONG_LOG, found.trouble)
     try:
         data, cut = source.read(found.path)
     except source.SourceError as exc:
         return unusable(found.path, codes.WRONG_LOG, f"can't be read: {exc}")
     job = Job(found.path)
-    job.id = source.jobid(found.path)
+    job.id = found.jobid
     if options.rules:
         job.moves = []
     _resources(job, found.R_path, options)
@@ -151,11 +151,8 @@ def read_log(found: source.Source, options: Options) -> Job:
 
 def read_logs(options: Options) -> Iterator[Job]:
     """Give the record of each log, one at a time."""
-    for found, trouble in source.expand(options.logs):
-        if trouble is not None:
-            yield unusable(found.path, codes.WRONG_LOG, trouble)
-        else:
-            yield read_log(found, options)
+    for found in source.expand(options.logs):
+        yield read_log(found, options)
 
 
 class _Progress:

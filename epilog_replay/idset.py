@@ -5,7 +5,8 @@ Text is read as strictly as the ledger reads it (``epilog_decode()`` in epilog.h
 """
 
 import re
-from typing import Callable, List, Tuple
+from functools import lru_cache
+from typing import Callable, List, Sequence, Tuple
 
 ID_MAX = (1 << 31) - 1  # largest id that flux-core's idsets hold
 LIMIT = 1 << 24  # ids from here on are refused where no R bounds them: a mask has a bit per id
@@ -15,7 +16,7 @@ _ITEM = rf"{_NUMBER}(?:-{_NUMBER})?"
 _IDSET = re.compile(rf"{_ITEM}(?:,{_ITEM})*")
 _RUN = re.compile("1+")
 
-Ranges = List[Tuple[int, int]]
+Ranges = Sequence[Tuple[int, int]]
 
 
 class IdsetError(ValueError):
@@ -31,17 +32,18 @@ def parse(text: str) -> Ranges:
 
     Costs what the text is long, whatever ids it names. Raises IdsetError.
     """
-    if text.isdecimal() and text.isascii() and len(text) < 10 and (text[0] != "0" or text == "0"):
-        number = int(text)
-        return [(number, number)]
+    return _parse_known(text) if len(text) <= 32 else _parse(text)
+
+
+def _parse(text: str) -> Ranges:
     body = text
     if body[:1] == "[" and body[-1:] == "]" and len(body) > 1:
         body = body[1:-1]
     if not body:
-        return []
+        return ()
     if not _IDSET.fullmatch(body):
         raise IdsetError(f"{_quote(text)} is not an idset (RFC 22)")
-    ranges: Ranges = []
+    ranges: List[Tuple[int, int]] = []
     previous = -1
     for item in body.split(","):
         first, _, last = item.partition("-")
@@ -57,7 +59,10 @@ def parse(text: str) -> Ranges:
             raise IdsetError(f"{_quote(text)} names an id over {ID_MAX}")
         ranges.append((low, high))
         previous = high
-    return ranges
+    return tuple(ranges)
+
+
+_parse_known = lru_cache(maxsize=1024)(_parse)  # short texts come again and again
 
 
 def to_mask(ranges: Ranges) -> int:

@@ -154,6 +154,8 @@ class Job:
         """Return ranks as RFC 22 text, or "all". None if they are a part of unknown ranks."""
         if ranks == self.full:
             return self.full_text
+        if not ranks:
+            return ""
         if not self.ranks_known and ranks >> (self.full.bit_length() - 1):
             return None
         return idset.encode(ranks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-3.0
-"""The JSON object of one log, documented key by key in the README."""
+"""The JSON object of one log, documented key by key in README.md."""
 
 from typing import Any, Dict, List, Optional
 

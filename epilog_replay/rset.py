@@ -2,6 +2,7 @@
 """R, the resource set of a job (RFC 20 version 1): its ranks and their hosts."""
 
 import re
+from functools import lru_cache
 from typing import Any, List, Optional
 
 import msgspec
@@ -136,8 +137,11 @@ def from_annotation(context: Optional[dict]) -> Optional[ResourceSet]:
     summary = sched.get("resource_summary") if isinstance(sched, dict) else None
     if not isinstance(summary, str):
         summary = annotations.get("sched.resource_summary")
-    if not isinstance(summary, str):
-        return None
+    return _from_summary(summary) if isinstance(summary, str) else None
+
+
+@lru_cache(maxsize=256)  # of thousands of logs, many have the same
+def _from_summary(summary: str) -> Optional[ResourceSet]:
     mask = 0
     try:
         for text in _SUMMARY.findall(summary):

@@ -17,36 +17,43 @@ _JOBID = re.compile(r"[0-9]+|ƒ[1-9A-HJ-NP-Za-km-z]+|job(?:\.[0-9a-f]{4}){4}")
 
 
 class Source(NamedTuple):
-    """A log to read: its path as given ("-" is standard input), and where its R would be."""
+    """A log to read.
+
+    ``path`` is as given ("-" is standard input), ``R_path`` where its R would be, ``jobid`` the
+    job's id if the name of the file, or of its folder in a dump, is one. ``trouble`` says why it
+    can't be read, if that is known already.
+    """
 
     path: str
-    R_path: Optional[str]
+    R_path: Optional[str] = None
+    jobid: Optional[str] = None
+    trouble: Optional[str] = None
 
 
 class SourceError(Exception):
     """A file that can't be had; the message says why."""
 
 
-class Missing(SourceError):
-    """There is no such file."""
+def of_file(folder: str, name: str) -> Source:
+    """Return the log ``name`` in ``folder`` ("" is the current one).
 
-
-def _stem(name: str) -> str:
-    """Return the NAME of NAME.eventlog, NAME.eventlog.gz or NAME.anything."""
-    if name.endswith(".gz"):
-        name = name[:-3]
-    stem, dot, _ = name.rpartition(".")
-    return stem if dot and stem else name
-
-
-def _beside(folder: str, name: str) -> str:
-    """Return where the R of a log would stand: NAME.R.json, or in a dump R beside eventlog."""
-    other = "R" if name in ("eventlog", "eventlog.gz") else _stem(name) + ".R.json"
-    return f"{folder}/{other}" if folder else other
+    The R of NAME.eventlog, NAME.eventlog.gz or NAME.anything is NAME.R.json, that of eventlog
+    (in a dump of the KVS) is R.
+    """
+    start = f"{folder}/" if folder and folder != "/" else folder
+    if name in ("eventlog", "eventlog.gz"):
+        stem = folder.rpartition("/")[2]
+        R_path = f"{start}R"
+    else:
+        base = name[:-3] if name.endswith(".gz") else name
+        stem = base.rpartition(".")[0] or base
+        R_path = f"{start}{stem}.R.json"
+    is_id = stem[:1] in _JOBID_FIRST and _JOBID.fullmatch(stem)
+    return Source(f"{start}{name}", R_path, stem if is_id else None)
 
 
 def _in_folder(folder: str) -> Iterator[Source]:
-    """Give the logs in a folder and below, by name. Raises SourceError if it can't be read."""
+    """Give the logs in a folder, then those in folders in it, by name."""
     folders: List[str] = []
     logs: List[str] = []
     try:
@@ -58,49 +65,30 @@ def _in_folder(folder: str) -> Iterator[Source]:
                 elif name.endswith(_LOG_NAMES) or name == "eventlog":
                     logs.append(name)
     except OSError as exc:
-        raise SourceError(f"{folder}: {exc.strerror or exc}") from None
+        yield Source(folder, trouble=exc.strerror or str(exc))
     logs.sort()
     for name in logs:
-        yield Source(f"{folder}/{name}", _beside(folder, name))
+        yield of_file(folder, name)
     for name in sorted(folders):
         yield from _in_folder(f"{folder}/{name}")
 
 
-def expand(paths: List[str]) -> Iterator[Tuple[Source, Optional[str]]]:
-    """Give each log that the arguments name, with None or a text on why it can't be read."""
+def expand(paths: List[str]) -> Iterator[Source]:
+    """Give each log that the arguments name. A folder without any is trouble, not silence."""
     for path in paths:
         if path == "-":
-            yield Source(path, None), None
+            yield Source(path)
         elif not os.path.isdir(path):
             folder, slash, name = path.rpartition("/")
-            yield Source(path, _beside(folder or slash, name)), None
+            yield of_file(folder or slash, name)
         else:
-            yield from _folder(path)
-
-
-def _folder(path: str) -> Iterator[Tuple[Source, Optional[str]]]:
-    """Give each log in a folder; a folder without any is an error, not an empty answer."""
-    folder = path.rstrip("/") or "/"
-    found = False
-    try:
-        for source in _in_folder(folder):
-            found = True
-            yield source, None
-    except SourceError as exc:
-        yield Source(path, None), str(exc)
-        return
-    if not found:
-        yield Source(path, None), "no *.eventlog or *.gz in this folder: name the files"
-
-
-def jobid(path: str) -> Optional[str]:
-    """Return the job's id if the name of the file, or of its folder in a dump, is one."""
-    folder, _, name = path.rpartition("/")
-    if name in ("eventlog", "eventlog.gz"):
-        name = folder.rpartition("/")[2]
-    else:
-        name = _stem(name)
-    return name if name[:1] in _JOBID_FIRST and _JOBID.fullmatch(name) else None
+            found = False
+            for source in _in_folder(path.rstrip("/") or "/"):
+                found = True
+                yield source
+            if not found:
+                trouble = "no *.eventlog or *.gz in this folder: name the files"
+                yield Source(path, trouble=trouble)
 
 
 def _unzip(data: bytes) -> Tuple[bytes, bool]:
@@ -154,8 +142,6 @@ def read(path: str, limit: int = LOG_MAX) -> Tuple[bytes, bool]:
                     data = _rest(fd, [data, more], limit)
             finally:
                 os.close(fd)
-    except FileNotFoundError as exc:
-        raise Missing(exc.strerror or str(exc)) from None
     except OSError as exc:
         raise SourceError(exc.strerror or str(exc)) from None
     if len(data) > limit:

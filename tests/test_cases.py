@@ -256,7 +256,7 @@ RAW = {
 
 def read(path, *options):
     """Return the record of a log, read as the command reads it."""
-    return to_dict(read_log(Source(str(path), None), Options([*options, str(path)])))
+    return to_dict(read_log(Source(str(path)), Options([*options, str(path)])))
 
 
 def warnings(found):

@@ -66,7 +66,7 @@ def test_keys_of_the_record_are_in_the_order_documented(folder):
     assert list(found["actions"][0]) == "kind description start end status intervals".split()
     assert list(found["actions"][0]["intervals"][0]) == ["ranks", "start", "end"]
     assert list(found["handoffs"][0]) == ["timestamp", "ranks", "event"]
-    readme = (PROJECT / "README.md").read_text()
+    readme = (PROJECT / "epilog_replay/README.md").read_text()
     assert all(f"`{key}`" in readme for key in keys.split())
 
 
@@ -203,7 +203,7 @@ def test_help_names_every_code():
     assert (status, errors) == (0, "")
     assert all(f"  {code} " in output for code in codes.MEANING)
     for code in codes.MEANING:
-        assert f"`{code}`" in (PROJECT / "README.md").read_text()
+        assert f"`{code}`" in (PROJECT / "epilog_replay/README.md").read_text()
 
 
 def test_block_of_one_log(folder):

@@ -145,6 +145,6 @@ def test_text_is_read_as_the_ledger_reads_it(text):
 def test_long_idsets_cost_what_they_are_long():
     text = ",".join(str(i) for i in range(0, 400000, 2))
     assert idset.encode(idset.decode(text)) == text
-    assert idset.parse("0-2147483647") == [(0, 2147483647)]
+    assert idset.parse("0-2147483647") == ((0, 2147483647),)
     with pytest.raises(idset.IdsetError):
         idset.parse("0-2147483648")

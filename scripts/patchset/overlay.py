@@ -26,11 +26,11 @@ class Entry:
 
 
 def listing(root: Path) -> set[str]:
-    """Path of every overlay file under root, relative to it; Python's caches don't count."""
+    """Path of every overlay file under root, relative to it; no caches."""
     found = set()
     for top in TOPS:
         for folder, folders, files in os.walk(root / top):
-            folders[:] = [name for name in folders if name != "__pycache__"]
+            folders[:] = [n for n in folders if n != "__pycache__" and not n.startswith(".")]
             links = [name for name in folders if Path(folder, name).is_symlink()]
             found |= {Path(folder, name).relative_to(root).as_posix() for name in files + links}
     return found

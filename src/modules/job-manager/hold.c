@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: LGPL-3.0 */
+
+/* hold.c - what a job's events say about who holds which rank
+ *
+ * Events are taken from the eventlog as they are, new ones and replayed ones
+ * alike.  What is wrong with a new one is found before it is queued, by
+ * hold_validate(), which asks the ledger what it would make of it.
+ *
+ * A hold that is placed in RUN state is put down in the ledger at once, but
+ * counts in job->perilog_active only from CLEANUP on, or it would keep the
+ * job from starting.  That is made up for at the first chance after the
+ * transition: the next event, or action, whichever comes first.
+ */
+
+#if HAVE_CONFIG_H
+#include "config.h"
+#endif
+#include <flux/core.h>
+#include <flux/idset.h>
+#include <jansson.h>
+
+#include "src/common/libeventlog/eventlog.h"
+#include "src/common/libutil/errno_safe.h"
+#include "src/common/libutil/errprintf.h"
+#include "ccan/str/str.h"
+
+#include "epilog.h"
+#include "fragment.h"
+
+#include "hold.h"
+
+struct hold {
+    struct epilog *ledger;
+    unsigned int early;         // actions not in perilog_active yet
+    bool has_ranks;             // 'ledger' knows the ranks of the job
+    bool has_storage;
+    json_t *notes;              // array of strings: odd things to log
+
+    /* The ledger as it will be when the first 'ahead_count' events that are
+     * queued for the job are done with.  NULL if nobody asked.
+     */
+    struct epilog *ahead;
+    size_t ahead_count;
+};
+
+void hold_destroy (struct hold *hold)
+{
+    if (hold) {
+        int saved_errno = errno;
+        epilog_destroy (hold->ledger);
+        epilog_destroy (hold->ahead);
+        json_decref (hold->notes);
+        free (hold);
+        errno = saved_errno;
+    }
+}
+
+static void ahead_forget (struct hold *hold)
+{
+    epilog_destroy (hold->ahead);
+    hold->ahead = NULL;
+}
+
+/* A ledger need not know the job's ranks before one of its events names some.
+ * If R makes no sense, no part of it will go before the whole does.
+ */
+static int need_ranks (struct job *job)
+{
+    struct hold *hold = job->hold;
+    struct idset *ranks = NULL;
+    int rc = -1;
+
+    if (hold->has_ranks)
+        return 0;
+    if (job->R_redacted
+        && !(ranks = fragment_ranks (job->R_redacted))
+        && errno != EPROTO)
+        return -1;
+    if (epilog_set_ranks (hold->ledger, ranks) == 0) {
+        hold->has_ranks = true;
+        ahead_forget (hold);
+        rc = 0;
+    }
+    ERRNO_SAFE_WRAP (idset_destroy, ranks);
+    return rc;
+}
+
+/* Do 'resources' of a jobspec (RFC 14) name anything that need not belong to
+ * a rank, that is any type but these?
+ */
+static bool names_storage (json_t *resources)
+{
+    static const char *known[] = { "slot", "node", "socket", "core", "gpu" };
+    size_t index;
+    json_t *vertex;
+
+    json_array_foreach (resources, index, vertex) {
+        const char *type = json_string_value (json_object_get (vertex, "type"));
+        bool found = false;
+
+        for (int i = 0; i < sizeof (known) / sizeof (known[0]); i++) {
+            if (type && streq (type, known[i]))
+                found = true;
+        }
+        if (!found || names_storage (json_object_get (vertex, "with")))
+            return true;
+    }
+    return false;
+}
+
+/* Get the holds of 'job', created if there are none.  What is in
+ * perilog_active then can only be prologs.
+ */
+static struct hold *hold_get (struct job *job)
+{
+    struct hold *hold;
+
+    if (job->hold)
+        return job->hold;
+    if (!(hold = calloc (1, sizeof (*hold))))
+        return NULL;
+    if (!(hold->ledger = epilog_create (NULL))) {
+        hold_destroy (hold);
+        return NULL;
+    }
+    for (int i = 0; i < job->perilog_active; i++)
+        epilog_prolog_start (hold->ledger);
+    hold->has_storage = job->R_has_scheduling
+        || names_storage (json_object_get (job->jobspec_redacted,
+                                           "resources"));
+    job->hold = hold;
+    return hold;
+}
+
+static void note (struct hold *hold, const char *name, const char *text)
+{
+    json_t *o;
+
+    if (!hold->notes)
+        hold->notes = json_array ();
+    if (!(o = json_sprintf ("%s: %s", name, text))
+        || json_array_append_new (hold->notes, o) < 0)
+        return; // out of memory: the accounting matters more
+}
+
+/* Decoded context of an epilog event.
+ */
+struct action_args {
+    const char *description;    // NULL if there is none
+    json_t *ranks;              // NULL if there is none
+    struct idset *ids;          // NULL: all ranks
+};
+
+/* Get JSON text, in ASCII so that it may be cut anywhere.
+ */
+static char *dump_value (json_t *o)
+{
+    return json_dumps (o, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
+}
+
+static int decode_ranks (const struct epilog *ledger,
+                         struct action_args *args,
+                         flux_error_t *error)
+{
+    const char *s = json_string_value (args->ranks);
+    flux_error_t e;
+
+    if (args->ranks && !s) {
+        char *value = dump_value (args->ranks);
+
+        errprintf (error,
+                   "ranks: %.32s is not a string: want an idset or \"all\"",
+                   value ? value : "?");
+        free (value);
+        errno = EINVAL;
+        return -1;
+    }
+    if (s && !streq (s, "all")) {
+        if (!(args->ids = epilog_decode (ledger, s, &e)))
+            return errprintf (error, "ranks: %s", e.text);
+    }
+    return 0;
+}
+
+static void get_args (json_t *context, struct action_args *args)
+{
+    memset (args, 0, sizeof (*args));
+    args->description = json_string_value (json_object_get (context,
+                                                            "description"));
+    args->ranks = json_object_get (context, "ranks");
+}
+
+/* The ledger says EINVAL of ranks only, and does not know what the key is.
+ */
+static void blame_ranks (flux_error_t *error)
+{
+    if (errno == EINVAL && error) {
+        flux_error_t e = *error;
+
+        errprintf (error, "ranks: %s", e.text);
+    }
+}
+
+/* Would the ledger take this event?  If 'apply' is true, let it.
+ * Returns 0 on success, 1 if it took it but something was odd, -1 if not with
+ * errno set; in the last two cases with a text in 'error'.
+ */
+static int ledger_start (struct epilog *ledger,
+                         json_t *context,
+                         double timestamp,
+                         bool apply,
+                         flux_error_t *error)
+{
+    struct action_args args;
+    int rc;
+
+    get_args (context, &args);
+    if (!args.description) {
+        if (args.ranks) {
+            errno = EINVAL;
+            return errprintf (error, "description is missing");
+        }
+        args.description = ""; // was always taken
+    }
+    if (decode_ranks (ledger, &args, error) < 0)
+        return -1;
+    if (apply)
+        rc = epilog_start (ledger,
+                           args.description,
+                           args.ids,
+                           timestamp,
+                           error);
+    else
+        rc = epilog_start_check (ledger, args.description, args.ids, error);
+    if (rc < 0)
+        blame_ranks (error);
+    idset_destroy (args.ids);
+    return rc;
+}
+
+static int ledger_release (struct epilog *ledger,
+                           struct action_args *args,
+                           bool apply,
+                           flux_error_t *error)
+{
+    int rc;
+
+    if (!args->description) {
+        errno = EINVAL;
+        return errprintf (error, "description is missing");
+    }
+    if (decode_ranks (ledger, args, error) < 0)
+        return -1;
+    if (apply)
+        rc = epilog_release (ledger, args->description, args->ids, error);
+    else
+        rc = epilog_release_check (ledger,
+                                   args->description,
+                                   args->ids,
+                                   error);
+    if (rc < 0)
+        blame_ranks (error);
+    return rc;
+}
+
+static int ledger_finish (struct epilog *ledger,
+                          json_t *context,
+                          bool apply,
+                          flux_error_t *error)
+{
+    struct action_args args;
+    int rc;
+
+    get_args (context, &args);
+    if (args.ranks)
+        rc = ledger_release (ledger, &args, apply, error);
+    else if (apply)
+        rc = epilog_finish (ledger, args.description, error);
+    else
+        rc = epilog_finish_check (ledger, args.description, error);
+    idset_destroy (args.ids);
+    return rc;
+}
+
+/* A start that can't be taken as it is holds all ranks.
+ */
+static int ledger_start_all (struct epilog *ledger,
+                             json_t *context,
+                             double timestamp)
+{
+    struct action_args args;
+
+    get_args (context, &args);
+    return epilog_start (ledger,
+                         args.description ? args.description : "",
+                         NULL,
+                         timestamp,
+                         NULL);
+}
+
+void hold_count_early (struct job *job)
+{
+    struct hold *hold = job->hold;
+
+    if (hold && job->state == FLUX_JOB_STATE_CLEANUP) {
+        while (hold->early > 0 && job->perilog_active < UINT8_MAX) {
+            job->perilog_active++;
+            hold->early--;
+        }
+    }
+}
+
+/* Could job->perilog_active take one more?
+ */
+static bool perilog_full (struct job *job)
+{
+    unsigned int early = job->hold ? job->hold->early : 0;
+
+    return job->perilog_active + early >= UINT8_MAX;
+}
+
+static int update_start (struct job *job, double timestamp, json_t *context)
+{
+    struct hold *hold;
+    flux_error_t error;
+
+    if (!(hold = hold_get (job))
+        || (json_object_get (context, "ranks") && need_ranks (job) < 0))
+        return -1;
+    if (perilog_full (job))
+        return 0; // the caller says EOVERFLOW, or takes no notice in RUN
+    if (ledger_start (hold->ledger, context, timestamp, true, &error) < 0) {
+        note (hold, "epilog-start: holds all ranks", error.text);
+        if (ledger_start_all (hold->ledger, context, timestamp) < 0)
+            return -1;
+    }
+    if (job->state == FLUX_JOB_STATE_RUN)
+        hold->early++;
+    return 0;
+}
+
+static int update_finish (struct job *job, json_t *context)
+{
+    struct hold *hold = job->hold;
+    size_t count;
+    flux_error_t error;
+    int rc;
+
+    count = hold ? epilog_action_count (hold->ledger) : 0;
+    if (count == 0)
+        return 1; // nothing to end, and a prolog is not to be counted down
+    if (json_object_get (context, "ranks") && need_ranks (job) < 0)
+        return -1;
+    if ((rc = ledger_finish (hold->ledger, context, true, &error)) != 0)
+        note (hold,
+              rc < 0 ? "epilog-finish: ignored" : "epilog-finish",
+              error.text);
+    if (epilog_action_count (hold->ledger) == count)
+        return 1; // it goes on
+    if (hold->early > 0) {
+        hold->early--;
+        return 1;
+    }
+    return 0;
+}
+
+static int update_partial_free (struct job *job, json_t *context)
+{
+    struct hold *hold;
+    struct action_args args;
+    flux_error_t error;
+
+    if (!(hold = hold_get (job)) || need_ranks (job) < 0)
+        return -1;
+    get_args (context, &args);
+    if (!args.ranks)
+        note (hold, "partial-free: ignored", "ranks is missing");
+    else if (decode_ranks (hold->ledger, &args, &error) < 0
+        || epilog_restore_gone (hold->ledger, args.ids, &error) < 0)
+        note (hold, "partial-free: ignored", error.text);
+    idset_destroy (args.ids);
+    return 0;
+}
+
+static void update_free (struct job *job)
+{
+    if (job->has_resources) {
+        job->free_posted = 1;
+        if (job->hold)
+            (void)epilog_restore_gone (job->hold->ledger, NULL, NULL);
+    }
+}
+
+/* Many jobs stay in memory when inactive.
+ */
+static void update_clean (struct job *job)
+{
+    if (job->state == FLUX_JOB_STATE_CLEANUP) {
+        hold_destroy (job->hold);
+        job->hold = NULL;
+    }
+}
+
+static void update_prolog (struct job *job, const char *cmd)
+{
+    if (job->hold && !job->start_pending) {
+        if (streq (cmd, "start"))
+            epilog_prolog_start (job->hold->ledger);
+        else if (streq (cmd, "finish"))
+            epilog_prolog_finish (job->hold->ledger);
+    }
+}
+
+int hold_update (struct job *job, json_t *entry)
+{
+    double timestamp;
+    const char *name;
+    json_t *context;
+    int rc = 0;
+
+    if (eventlog_entry_parse (entry, &timestamp, &name, &context) < 0)
+        return -1;
+    hold_count_early (job);
+    if (job->hold)
+        ahead_forget (job->hold);
+    if (streq (name, "epilog-start")) {
+        if (job->state == FLUX_JOB_STATE_RUN
+            || job->state == FLUX_JOB_STATE_CLEANUP)
+            rc = update_start (job, timestamp, context);
+    }
+    else if (streq (name, "epilog-finish")) {
+        if (job->state == FLUX_JOB_STATE_RUN
+            || job->state == FLUX_JOB_STATE_CLEANUP)
+            rc = update_finish (job, context);
+    }
+    else if (strstarts (name, "prolog-"))
+        update_prolog (job, name + 7);
+    else if (streq (name, "partial-free")) {
+        if (job->state == FLUX_JOB_STATE_CLEANUP)
+            rc = update_partial_free (job, context);
+    }
+    else if (streq (name, "free"))
+        update_free (job);
+    else if (streq (name, "clean"))
+        update_clean (job);
+    return rc;
+}
+
+/* Get the ledger as it will be when what is queued for the job is done with.
+ * The head of the queue is being processed, and in the ledger already.
+ */
+static struct epilog *ledger_ahead (struct job *job)
+{
+    struct hold *hold = job->hold;
+    size_t size = json_array_size (job->event_queue);
+
+    if (size < 2)
+        return hold->ledger;
+    if (!hold->ahead) {
+        if (!(hold->ahead = epilog_copy (hold->ledger)))
+            return NULL;
+        hold->ahead_count = 1;
+    }
+    for (; hold->ahead_count < size; hold->ahead_count++) {
+        json_t *wrap = json_array_get (job->event_queue, hold->ahead_count);
+        const char *name;
+        json_t *context;
+        double t;
+
+        if (eventlog_entry_parse (json_object_get (wrap, "entry"),
+                                  &t,
+                                  &name,
+                                  &context) < 0)
+            continue;
+        if (streq (name, "epilog-start")
+            && ledger_start (hold->ahead, context, t, true, NULL) < 0)
+            (void)ledger_start_all (hold->ahead, context, t);
+        else if (streq (name, "epilog-finish"))
+            (void)ledger_finish (hold->ahead, context, true, NULL);
+    }
+    return hold->ahead;
+}
+
+static int validate_finish (struct epilog *ledger,
+                            json_t *context,
+                            flux_error_t *error)
+{
+    if (epilog_action_count (ledger) == 0
+        && !json_object_get (context, "ranks"))
+        return 0; // always was without effect, and still is
+    return ledger_finish (ledger, context, false, error);
+}
+
+static int validate_with (struct epilog *ledger,
+                          struct job *job,
+                          const char *name,
+                          json_t *context,
+                          flux_error_t *error)
+{
+    if (streq (name, "epilog-finish"))
+        return validate_finish (ledger, context, error);
+    if (perilog_full (job)) {
+        errno = EOVERFLOW;
+        return errprintf (error, "too many actions are outstanding");
+    }
+    return ledger_start (ledger, context, 0., false, error);
+}
+
+int hold_validate (struct job *job, json_t *entry, flux_error_t *error)
+{
+    struct epilog *ledger;
+    const char *name;
+    json_t *context;
+
+    if (eventlog_entry_parse (entry, NULL, &name, &context) < 0)
+        return errprintf (error, "malformed event");
+    if ((job->state != FLUX_JOB_STATE_RUN
+        && job->state != FLUX_JOB_STATE_CLEANUP)
+        || (!streq (name, "epilog-start")
+            && !streq (name, "epilog-finish")))
+        return 0;
+    if (streq (name, "epilog-start")
+        && !json_object_get (context, "ranks")
+        && !perilog_full (job))
+        return 0; // holds all: nothing to be wrong
+    if (!hold_get (job)
+        || (json_object_get (context, "ranks") && need_ranks (job) < 0)
+        || !(ledger = ledger_ahead (job)))
+        return errprintf (error, "%s", strerror (errno));
+    return validate_with (ledger, job, name, context, error) < 0 ? -1 : 0;
+}
+
+struct epilog *hold_ledger (struct job *job)
+{
+    return job->hold ? job->hold->ledger : NULL;
+}
+
+bool hold_has_storage (struct job *job)
+{
+    return job->hold && job->hold->has_storage;
+}
+
+bool hold_in_parts (struct job *job)
+{
+    struct epilog *ledger = hold_ledger (job);
+
+    return ledger
+        && (!idset_empty (epilog_handed_over (ledger))
+            || epilog_action_count (ledger) > 0);
+}
+
+json_t *hold_take_notes (struct job *job)
+{
+    json_t *notes = job->hold ? job->hold->notes : NULL;
+
+    if (notes)
+        job->hold->notes = NULL;
+    return notes;
+}
+
+// vi:ts=4 sw=4 expandtab

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections import deque
@@ -30,7 +32,10 @@ class Result(NamedTuple):
 
 
 class Run:
-    """One run of a file. results() may be called once; stop() at any time, from any thread."""
+    """One run of a file. results() may be called once; stop() at any time, from any thread.
+
+    What it leaves behind is in a folder of its own, so that runs don't meet, and goes away.
+    """
 
     def __init__(self, path: Path, limit: float) -> None:
         """Start the file, in its own folder; it is stopped after ``limit`` seconds."""
@@ -43,10 +48,11 @@ class Run:
         self.plan: int | None = None
         self.problem = ""
         self.other: deque[str] = deque(maxlen=KEEP_LINES)  # what is no TAP
+        self.scratch = tempfile.mkdtemp(prefix="live-")
         env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
         env.pop("FLUX_URI", None)
         self.process = subprocess.Popen(
-            ["sh", f"./{path.name}", "--logfile"],
+            ["sh", f"./{path.name}", "--logfile", f"--root={self.scratch}"],
             cwd=path.parent,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -96,6 +102,7 @@ class Run:
                 self.other.append(text.rstrip())
         code = self.process.wait()
         self.timer.cancel()
+        shutil.rmtree(self.scratch, ignore_errors=True)
         why = self.judge(code)
         if why:
             detail = "\n".join([f"{self.path.name}: {why}", *self.other, self.tail(None)])

@@ -26,9 +26,10 @@ def test_good(tmp_path: Path) -> None:
 
 
 def test_runs_in_its_folder_with_a_log(tmp_path: Path) -> None:
-    assert (
-        len(run(tmp_path, f"test $# = 1 && test $1 = --logfile && test -f t0001-a.t\n{GOOD}")) == 2
-    )
+    given = 'test $# = 2 && test $1 = --logfile && test -d "${2#--root=}" && test -f t0001-a.t'
+    script = f"{given} || exit 1\necho ${{2#--root=}} >where\n{GOOD}"
+    assert len(run(tmp_path, script)) == 2
+    assert not Path((tmp_path / "where").read_text().strip()).exists()
 
 
 def test_failed_with_its_part_of_the_log(tmp_path: Path) -> None:

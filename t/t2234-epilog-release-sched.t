@@ -23,11 +23,12 @@ test_under_flux 1 full -Slog-stderr-level=1 \
 HOLD='[{"description":"a"}]'
 
 # Usage: run_short OPTION...
-# Run a job that ends at once; wait until it is done with.
+# Run a job that ends at once and gets no exception; wait until it is gone.
 run_short () {
 	local id
 	id=$(flux submit --setattr=system.exec.test.run_duration=0.01s "$@" true) &&
-	epilog_wait $id clean
+	epilog_wait $id clean &&
+	flux job status $id
 }
 
 # Usage: run_long OPTION...
@@ -301,50 +302,35 @@ test_expect_success 'it gets the job back as a whole' '
 #
 # A scheduler can't have the job back as it is.
 #
-test_expect_success 'exclude a rank that an epilog holds' '
-	strict_reload &&
-	id=$(epilog_submit "$HOLD" -N4 --requires=rank:0-3) &&
-	epilog_finish $id a 3 &&
-	epilog_wait_gone $id 3 &&
-	strict_stop &&
-	echo "resource.exclude = \"0\"" | flux config load &&
-	flux module reload -f resource noverify monitor-force-up &&
-	strict_start
-'
-test_expect_success 'the scheduler drops the job, and with it all holds' '
-	test "$(strict_told $id)" = "0-2" &&
-	flux job wait-event -t 60 -m type=scheduler-restart $id exception &&
-	epilog_allocated_are "" &&
-	epilog_finish $id a 1 &&
-	epilog_finish $id a &&
-	epilog_wait $id clean &&
-	test "$(strict_freed $id)" = "" &&
-	epilog_handoffs_are $id "3"
-'
-test_expect_success 'include the rank again' '
-	strict_stop &&
-	flux config load </dev/null &&
-	flux module reload -f resource noverify monitor-force-up &&
-	strict_start
-'
-test_expect_success 'configure housekeeping that does not end on rank 0' '
+test_expect_success 'create housekeeping script that does not end' '
 	cat >housekeeping.sh <<-EOT &&
 	#!/bin/sh
 	echo \$\$ >$(pwd)/housekeeping.pid
 	exec sleep inf
 	EOT
-	chmod +x housekeeping.sh &&
-	flux config load <<-EOT
+	chmod +x housekeeping.sh
+'
+
+# Usage: configure EXCLUDE
+# Exclude ranks, or none, from what a scheduler gets, and start it.
+configure () {
+	strict_stop &&
+	flux config load <<-EOT &&
+	resource.exclude = "$1"
 	[job-manager.housekeeping]
 	release-after = "0"
 	command = [ "$(pwd)/housekeeping.sh" ]
 	EOT
-'
+	flux module reload -f resource noverify monitor-force-up &&
+	flux dmesg -C &&
+	strict_start
+}
 
 # Usage: partly_released
 # Print the id of a job on ranks 0-3 that has let go of 0-1, where rank 0 is
 # in housekeeping, and 1 is free.
 partly_released () {
+	local id
 	rm -f housekeeping.pid &&
 	id=$(epilog_submit "$HOLD" -N4 --requires=rank:0-3) &&
 	epilog_finish $id a 0-1 &&
@@ -361,7 +347,7 @@ housekeeping_canceled () {
 }
 
 test_expect_success 'another job is on a rank that came back' '
-	strict_reload &&
+	configure "" &&
 	id=$(partly_released) &&
 	other=$(run_long -N1 --requires=rank:1) &&
 	epilog_allocated_are 0-3
@@ -388,11 +374,30 @@ test_expect_success 'the other job was not touched' '
 	test_wait_until -i 100 "test \"\$(strict_freed $other)\" = \"1 final\"" &&
 	epilog_allocated_are ""
 '
+test_expect_success 'the rank in housekeeping is excluded, a scheduler drops the job' '
+	strict_reload &&
+	id=$(partly_released) &&
+	configure 0 &&
+	test "$(strict_told $id)" = "0,2-3" &&
+	flux job wait-event -t 60 -m type=scheduler-restart $id exception
+'
+test_expect_success 'its holds and its housekeeping are dropped with it' '
+	housekeeping_canceled &&
+	epilog_allocated_are ""
+'
+test_expect_success 'it ends with its action, and nothing more is freed' '
+	epilog_finish $id a 2 &&
+	epilog_finish $id a &&
+	epilog_wait $id clean &&
+	test "$(strict_freed $id)" = "" &&
+	epilog_handoffs_are $id "0-1"
+'
+
 #
 # The job is inactive, but housekeeping runs on a part of it.
 #
 test_expect_success 'a scheduler is told of an inactive job in housekeeping' '
-	strict_reload &&
+	configure "" &&
 	id=$(partly_released) &&
 	epilog_finish $id a &&
 	epilog_wait $id clean &&
@@ -438,6 +443,19 @@ test_expect_success 'or if a scheduler without partial-ok can not have it' '
 	    dropped.log) -eq 1 &&
 	cancel_long $other &&
 	epilog_allocated_are ""
+'
+test_expect_success 'or if the scheduler drops it' '
+	strict_reload &&
+	id=$(partly_released) &&
+	epilog_finish $id a &&
+	epilog_wait $id clean &&
+	test_wait_until -i 100 "epilog_allocated_are 0" &&
+	configure 0 &&
+	test "$(strict_told $id)" = "0" &&
+	housekeeping_canceled &&
+	test "$(strict_freed $id)" = "" &&
+	epilog_allocated_are "" &&
+	configure ""
 '
 test_expect_success 'undo the configuration, load sched-simple again' '
 	flux config load </dev/null &&

@@ -71,7 +71,7 @@ EOT
 #   two     6-7    a holds 6, b held 7 and has ended
 #   kept    8-9    a holds none, 8 is kept back for the last action
 #   twice   10-11  two actions a, of which one has ended
-#   run     12-13  still running, an action placed in RUN holds 13
+#   run     12-13  still running, action a, placed in RUN, holds 13, and b none
 #   stock   14-15  actions a and b without ranks, b has ended
 #
 # A crash loses what was done after the KVS was last written down: lost().
@@ -106,7 +106,8 @@ twice=$(epilog_submit '[{"description":"a"},{"description":"a"}]' \
 epilog_finish $twice a
 run=$(flux submit -N2 --requires=rank:12-13 \
     --setattr=system.exec.test.run_duration=600s \
-    --setattr=system.epilog-hold-run='[{"description":"a","ranks":"13"}]' true)
+    --setattr=system.epilog-hold-run='[{"description":"a","ranks":"13"},
+        {"description":"b","ranks":""}]' true)
 epilog_wait $run start
 stock=$(epilog_submit '[{"description":"a"},{"description":"b"}]' \
     -N2 --requires=rank:14-15)
@@ -148,6 +149,9 @@ epilog_wait $gone clean
 flux post-job-event $twice epilog-start description=a
 epilog_finish $twice a
 epilog_finish $run a
+epilog_wait $run free
+test "$(flux jobs -no {state} $run)" = "CLEANUP"
+epilog_finish $run b
 epilog_wait $run clean
 epilog_allocated_are 1,3,6,8,10-11,14-15
 

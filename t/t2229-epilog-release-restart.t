@@ -143,6 +143,9 @@ id=$(flux submit -N6 --requires=rank:2,4-5,7,9,12 \
 epilog_wait $id clean
 epilog_finish $held a 0
 epilog_wait_gone $held 0
+if flux post-job-event $gone epilog-start description=b 'ranks="4"'; then
+	exit 1 # it has gone
+fi
 epilog_finish $gone a
 epilog_wait $gone clean
 # a plugin may start its action again, not knowing that it is there

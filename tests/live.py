@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-3.0
-"""The live tests: sharness files in t/, run in a patched flux-core tree and reported by pytest.
+"""The live tests: files in t/ and fluxion/, run on a patched flux-core and reported by pytest.
 
-The files that run are the tree's own: it has to hold the series as it is here, and to be built.
-The tree is FLUX_CORE_DIR, or flux-core-epilog in the home folder; CHECK_LIVE=no leaves the live
-tests out. One pytest test is reported per TAP line. The hooks below are for conftest.py.
+Of t/ the files that run are the tree's own: it has to hold the series as it is here, and to be
+built. The tree is FLUX_CORE_DIR, or flux-core-epilog in the home folder; those in fluxion/ want
+flux-sched too: FLUX_SCHED_DIR, or flux-sched there. CHECK_LIVE=no leaves the live tests out. One
+pytest test is reported per TAP line. The hooks below are for conftest.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tap_run import Result, Run
 
 PROJECT = Path(__file__).resolve().parent.parent
 AT_A_TIME = 2  # files
-LIMIT = 900.0  # seconds for one file
+LIMIT = float(os.environ.get("LIVE_LIMIT", 1800))  # seconds for one file
 MODULE = "src/modules/.libs/job-manager.so"
 
 
@@ -41,6 +42,25 @@ def left_out() -> str:
         return (
             "no patched flux-core tree: apply the series to a clone, build it, and set"
             " FLUX_CORE_DIR (or put it in ~/flux-core-epilog)"
+        )
+    return ""
+
+
+def sched_tree() -> Path | None:
+    """Return the flux-sched tree to run with, or None if there is none."""
+    given = os.environ.get("FLUX_SCHED_DIR")
+    folder = Path(given) if given else Path.home() / "flux-sched"
+    return folder if given or folder.is_dir() else None
+
+
+def fluxion_left_out() -> str:
+    """Return why no test runs on Fluxion, if so."""
+    if left_out():
+        return left_out()
+    if not sched_tree():
+        return (
+            "no flux-sched tree: build it against the patched flux-core, and set FLUX_SCHED_DIR"
+            " (or put it in ~/flux-sched)"
         )
     return ""
 
@@ -94,7 +114,10 @@ class Pool:
         if self.fault:
             self.results[path].put(Result("whole file", "failed", 0.0, self.fault))
             return
-        run = Run(self.folder / path.relative_to(PROJECT), LIMIT)
+        if path.parent == PROJECT / "fluxion":
+            run = Run(path, LIMIT, FLUX_CORE_DIR=str(self.folder), FLUX_SCHED_DIR=str(sched_tree()))
+        else:
+            run = Run(self.folder / path.relative_to(PROJECT), LIMIT)
         with self.lock:
             self.running.add(run)
         for result in run.results():
@@ -120,7 +143,7 @@ class Pool:
 
 
 class LiveFile(pytest.File):
-    """A sharness file of ours."""
+    """A file of ours that prints TAP."""
 
     def collect(self) -> Iterator[LiveItem]:
         """Its tests are not known before it runs."""
@@ -128,7 +151,7 @@ class LiveFile(pytest.File):
 
 
 class LiveItem(pytest.Item):
-    """A run of a sharness file."""
+    """A run of such a file."""
 
     def pool(self) -> Pool:
         """Return the pool that runs all live files of the session."""
@@ -170,11 +193,17 @@ class LiveItem(pytest.Item):
             self.report(Result("whole file", "failed", 0.0, f"{self.path}: no test was reported"))
 
 
+def is_live(path: Path) -> bool:
+    """True if a file is a live test that can run here."""
+    if path.parent == PROJECT / "fluxion":
+        return path.suffix == ".t" and not fluxion_left_out()
+    kinds = {PROJECT / "t": ".t", PROJECT / "t/python": ".py"}
+    return kinds.get(path.parent) == path.suffix and not left_out()
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> LiveFile | None:
-    """Collect our sharness files, if there is a tree to run them in."""
-    if file_path.suffix == ".t" and file_path.parent == PROJECT / "t" and not left_out():
-        return LiveFile.from_parent(parent, path=file_path)
-    return None
+    """Collect our live tests, if there is a tree to run them in."""
+    return LiveFile.from_parent(parent, path=file_path) if is_live(file_path) else None
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
@@ -194,6 +223,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say so if no live test ran."""
-    why = left_out()
-    if why:
-        terminalreporter.write_line(f"live tests: not run: {why}")
+    if left_out():
+        terminalreporter.write_line(f"live tests: not run: {left_out()}")
+    elif fluxion_left_out():
+        terminalreporter.write_line(f"tests on Fluxion: not run: {fluxion_left_out()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-3.0
-"""Run one sharness file of a flux-core tree and tell what became of each of its tests."""
+"""Run one test file on a flux-core tree and tell what became of each of its tests."""
 
 from __future__ import annotations
 
@@ -37,8 +37,12 @@ class Run:
     What it leaves behind is in a folder of its own, so that runs don't meet, and goes away.
     """
 
-    def __init__(self, path: Path, limit: float) -> None:
-        """Start the file, in its own folder; it is stopped after ``limit`` seconds."""
+    def __init__(self, path: Path, limit: float, **settings: str) -> None:
+        """Start the file, with more settings in its environment.
+
+        A sharness file runs in its own folder, a Python one as the tree's flux python runs it in
+        t/. It is stopped after ``limit`` seconds.
+        """
         self.path = path
         self.log = path.with_suffix(".output")
         self.log.unlink(missing_ok=True)
@@ -51,9 +55,15 @@ class Run:
         self.scratch = tempfile.mkdtemp(prefix="live-")
         env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
         env.pop("FLUX_URI", None)
+        env.update(settings)
+        command = ["sh", f"./{path.name}", "--logfile", f"--root={self.scratch}"]
+        folder = path.parent
+        if path.suffix == ".py":
+            folder = path.parent.parent
+            command = ["../src/cmd/flux", "python", f"{path.parent.name}/{path.name}"]
         self.process = subprocess.Popen(
-            ["sh", f"./{path.name}", "--logfile", f"--root={self.scratch}"],
-            cwd=path.parent,
+            command,
+            cwd=folder,
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

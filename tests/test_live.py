@@ -54,7 +54,7 @@ def put(project: Path, name: str, script: str) -> None:
 def check(project: Path, *args: str, **env: str) -> subprocess.CompletedProcess:
     """Run pytest there."""
     settings = {**os.environ, "HOME": str(project.parent), **env}
-    for name in ("CHECK_LIVE", "FLUX_CORE_DIR"):
+    for name in ("CHECK_LIVE", "FLUX_CORE_DIR", "FLUX_SCHED_DIR"):
         if name not in env:
             settings.pop(name, None)
     return subprocess.run(
@@ -125,6 +125,55 @@ def test_left_out_is_one_line(project: Path, env: dict[str, str]) -> None:
     assert "1 passed" in done.stdout
     assert "skip" not in done.stdout
     assert len([line for line in done.stdout.splitlines() if "live tests: not run" in line]) == 1
+
+
+PYTHON = """#!/bin/sh
+test "$*" = "python python/t3-c.py" && test "${PWD##*/}" = t || exit 1
+. python/t3-c.py
+"""
+
+
+def test_python_file_runs_as_flux_python_does(project: Path) -> None:
+    tree = project.parent / "flux-core-epilog"
+    for folder in (tree / "src/cmd", tree / "t/python", project / "t/python"):
+        folder.mkdir(parents=True)
+    flux = tree / "src/cmd/flux"
+    flux.write_text(PYTHON)
+    flux.chmod(0o755)
+    put(project, "python/t3-c.py", "echo ok 1 - a; echo 1..1")
+    put(project, "python/helper.txt", "")
+    done = check(project)
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
+def test_fluxion_file_is_told_both_trees(project: Path) -> None:
+    (project / "pytest.ini").write_text("[pytest]\ntestpaths = tests fluxion\npythonpath = tests\n")
+    (project / "fluxion").mkdir()
+    script = 'echo ok 1 - "$FLUX_CORE_DIR $FLUX_SCHED_DIR" ; echo not ok 2 - b; echo 1..2; exit 1'
+    (project / "fluxion/a.t").write_text(script)
+    sched = project.parent / "sched"
+    sched.mkdir()
+    done = check(project, "-rpf", FLUX_SCHED_DIR=str(sched))
+    assert f"PASSED fluxion/a.t::1 {project.parent}/flux-core-epilog {sched}" in done.stdout
+    assert "1 failed, 2 passed" in done.stdout
+    (project.parent / "flux-sched").mkdir()
+    done = check(project, "-rpf", FLUX_SCHED_DIR="")
+    assert f"flux-core-epilog {project.parent}/flux-sched" in done.stdout
+
+
+def test_fluxion_left_out_is_one_line(project: Path) -> None:
+    (project / "pytest.ini").write_text("[pytest]\ntestpaths = tests fluxion\npythonpath = tests\n")
+    (project / "fluxion").mkdir()
+    (project / "fluxion/a.t").write_text(FAIL)
+    done = check(project, FLUX_SCHED_DIR="")
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    assert len([line for line in done.stdout.splitlines() if "not run" in line]) == 1
+    assert "tests on Fluxion: not run: no flux-sched tree" in done.stdout
+    done = check(project, CHECK_LIVE="no")
+    assert len([line for line in done.stdout.splitlines() if "not run" in line]) == 1
+    assert "live tests: not run: CHECK_LIVE=no" in done.stdout
 
 
 def test_tree_may_be_given(project: Path) -> None:

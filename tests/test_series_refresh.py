@@ -182,6 +182,14 @@ def good(clone):
         ({"t/big.eventlog": "a file that a clone may lack\n\0\n"}, "binary"),
         ({"src/new.c": "int new;\nint more;\n"}, "was added in commit"),
         ({"new.c": "int new;\n"}, "new file outside src, t, doc, etc"),
+        (
+            {"doc/page.md": "page\n"},
+            "doc/page.md: new file outside src, t, doc, etc (but doc/*.md and",
+        ),
+        (
+            {"doc/rfc/a.rst": "a\n"},
+            "doc/rfc/a.rst: new file outside src, t, doc, etc (but doc/*.md",
+        ),
         ({'src/a"b.c': "int new;\n"}, "needs quotes"),
     ],
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOPS = ("src", "t", "doc", "etc")
+WHERE = f"{', '.join(TOPS)} (but doc/*.md and doc/rfc are the project's own)"
 PLAIN, EXECUTABLE, LINK = "100644", "100755", "120000"
 
 
@@ -25,6 +26,13 @@ class Entry:
     data: bytes
 
 
+def belongs(path: str) -> bool:
+    """True if a file of that path is overlay, and not a page about the project."""
+    top, *rest = path.split("/")
+    page = top == "doc" and (rest[0] == "rfc" or (len(rest) == 1 and path.endswith(".md")))
+    return top in TOPS and not page
+
+
 def listing(root: Path) -> set[str]:
     """Path of every overlay file under root, relative to it; no caches."""
     found = set()
@@ -33,7 +41,7 @@ def listing(root: Path) -> set[str]:
             folders[:] = [n for n in folders if n != "__pycache__" and not n.startswith(".")]
             links = [name for name in folders if Path(folder, name).is_symlink()]
             found |= {Path(folder, name).relative_to(root).as_posix() for name in files + links}
-    return found
+    return {path for path in found if belongs(path)}
 
 
 def read(path: Path) -> Entry:

@@ -80,10 +80,8 @@ def read_commit(
         if path in owners:
             raise Refusal(f"{where}: {path}: was added in {label(owners[path])}: squash the two")
         if change.old == NOTHING:
-            if path.split("/")[0] not in overlay.TOPS:
-                raise Refusal(
-                    f"{where}: {path}: new file outside {', '.join(overlay.TOPS)}: move it"
-                )
+            if not overlay.belongs(path):
+                raise Refusal(f"{where}: {path}: new file outside {overlay.WHERE}: move it")
             if change.mode not in (overlay.PLAIN, overlay.EXECUTABLE, overlay.LINK):
                 raise Refusal(f"{where}: {path}: neither file nor link: leave it out")
             entries[path] = Entry(change.mode, repo.blob(change.new))

@@ -121,10 +121,8 @@ def overlay_owners(patches: list[Patch]) -> dict[str, int]:
                 raise Refusal(
                     f"{path}: added by patch {owners[path]} and by patch {number}: squash them"
                 )
-            if path.split("/")[0] not in overlay.TOPS or ".." in path.split("/"):
-                raise Refusal(
-                    f"{path}: patch {number}: overlay files stand in {', '.join(overlay.TOPS)}"
-                )
+            if not overlay.belongs(path) or ".." in path.split("/"):
+                raise Refusal(f"{path}: patch {number}: overlay files stand in {overlay.WHERE}")
             owners[path] = number
     return owners
 

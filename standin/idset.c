@@ -64,7 +64,7 @@ struct idset *idset_create (size_t size, int flags)
 {
     struct idset *idset;
 
-    if ((flags & ~IDSET_FLAG_AUTOGROW)) {
+    if ((flags & ~(IDSET_FLAG_AUTOGROW | IDSET_FLAG_COUNT_LAZY))) {
         errno = EINVAL;
         return NULL;
     }

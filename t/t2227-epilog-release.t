@@ -385,6 +385,22 @@ test_expect_success 'a prolog holds everything, whatever the actions hold' '
 	epilog_wait $id clean &&
 	epilog_handoffs_are $id "2-3 0 free"
 '
+test_expect_success 'a prolog-finish without a prolog ends no action' '
+	id=$(epilog_submit \
+	    "[{\"description\":\"a\",\"ranks\":\"0\"},{\"description\":\"b\",\"ranks\":\"\"}]" \
+	    -N2) &&
+	epilog_wait_gone $id 1 &&
+	flux post-job-event $id prolog-finish description=p status=0 &&
+	flux post-job-event $id prolog-finish description=a status=0 &&
+	epilog_finish $id a 0 &&
+	epilog_wait $id free &&
+	state_is $id CLEANUP &&
+	epilog_finish $id b &&
+	state_is $id CLEANUP &&
+	epilog_finish $id a &&
+	epilog_wait $id clean &&
+	epilog_handoffs_are $id "1 free"
+'
 
 #
 # Other kinds of jobs

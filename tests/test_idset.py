@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+from epilog_oracle import encode_idset, parse_idset
 from epilog_replay._ledger import ffi, lib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger_examples import examples
-from ledger_oracle import encode_idset, parse_idset
 
 VERDICTS = Path(__file__).resolve().parents[2] / "shared/cases/idsets.json"
 

@@ -8,11 +8,11 @@ import resource
 from pathlib import Path
 
 import pytest
+from epilog_oracle import encode_idset, parse_idset
 from epilog_replay._ledger import lib
 
 from epilog_replay import ledger_build
 from epilog_replay.ledger import Action, Ledger, LedgerError
-from ledger_oracle import encode_idset, parse_idset
 
 VERDICTS = Path(__file__).resolve().parents[2] / "shared/cases/idsets.json"
 

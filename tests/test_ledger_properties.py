@@ -6,12 +6,12 @@ import re
 from random import Random
 from typing import Any, Callable, Optional
 
+from epilog_oracle import ACTIONS_MAX, Oracle, RefusedError, encode_idset, parse_idset
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epilog_replay.ledger import Ledger, LedgerError
 from ledger_examples import examples
-from ledger_oracle import ACTIONS_MAX, Oracle, RefusedError, encode_idset, parse_idset
 
 RANK_MAX = 2**31 - 1
 TEXT_MAX = 159  # bytes of a flux_error_t

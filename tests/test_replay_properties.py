@@ -5,6 +5,7 @@ import json
 from typing import List
 
 import msgspec
+from epilog_oracle import Oracle, RefusedError, encode_idset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from epilog_replay.event import NAMES
 from epilog_replay.record import to_line
 from epilog_replay.replay import HANDLERS
 from epilog_replay.text import line
-from ledger_oracle import Oracle, RefusedError, encode_idset
 from replay_log import RELEASED, T0, Step, finish, job_of, start, went, write
 
 NAME = st.one_of(st.sampled_from(sorted(NAMES)), st.sampled_from(["init", "debug.x", "", "x"]))

@@ -22,6 +22,7 @@
 enum idset_flags {
     IDSET_FLAG_AUTOGROW = 1, // create: set beyond the universe makes it grow
     IDSET_FLAG_RANGE = 4,    // encode: "1-3", not "1,2,3"
+    IDSET_FLAG_COUNT_LAZY = 16, // create: idset_count() may be slow (here: is not)
 };
 
 #define IDSET_INVALID_ID (UINT_MAX - 1)

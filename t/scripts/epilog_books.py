@@ -27,6 +27,8 @@ from typing import Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
 Units = Dict[int, FrozenSet[Tuple[str, int]]]  # what a set of resources has, by rank
 
+RANKS_MAX = 1 << 20  # more than any job has
+
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
@@ -47,6 +49,8 @@ def decode(text: str) -> Set[int]:
     for item in text.split(",") if text else []:
         first, hyphen, last = item.partition("-")
         if not first.isdigit() or (hyphen and not last.isdigit()):
+            raise ValueError(text)
+        if int(last or first) - int(first) > RANKS_MAX:
             raise ValueError(text)
         ids.update(range(int(first), int(last or first) + 1))
     return ids
@@ -117,6 +121,8 @@ class Job:
         self.gone = set()  # type: Set[int]  handed over, by its events
         self.returned = set()  # type: Set[int]  to the scheduler
         self.final = False
+        self.in_parts = False  # some of its ranks went before the last
+        self.lost = set()  # type: Set[int]  as the last tasks record had it
 
     @property
     def ranks(self) -> Set[int]:
@@ -261,7 +267,10 @@ class Books:
         ids = job.read_ranks(context.get("ranks", "all"))
         if ids is None or (ids & job.gone and context.get("ranks", "all") != "all"):
             ids = job.ranks
-        job.actions.append(Action(context.get("description"), ids - job.gone))
+        description = context.get("description")
+        if not isinstance(description, str):
+            description = ""  # what the job manager makes of it
+        job.actions.append(Action(description, ids - job.gone))
 
     def event_epilog_finish(self, job: Job, context: dict, record: dict) -> None:
         """An action lets go of ranks, or ends."""
@@ -285,6 +294,7 @@ class Books:
             self.blame(job, "partial-free with ranks={!r}".format(context.get("ranks")))
             return
         self.check_handover(job, "partial-free", ids)
+        job.in_parts = True
         job.gone |= ids
         if job.gone == job.ranks:
             self.blame(job, "partial-free of the last ranks: that is for free to say")
@@ -362,7 +372,7 @@ class Books:
             self.blame(job, text + ": not what the job has there")
         self.check_handover(job, "sched.free", ids - job.gone)
         job.returned |= ids
-        if self.partial_ok is False and ids != job.ranks:
+        if self.partial_ok is False and ids != job.ranks and job.in_parts:
             self.blame(job, text + " to a scheduler without partial-ok")
         if record["final"] and job.returned != job.ranks:
             left = encode(job.ranks - job.returned)
@@ -409,10 +419,9 @@ class Books:
         self.between = False
         for jobid, job in self.jobs.items():
             if job.known and jobid not in self.told:
-                if job.gone != job.ranks and not job.dropping and not job.dropped:
-                    self.blame(
-                        job, "hello forgets ranks " + encode(job.ranks - job.gone)
-                    )
+                left = job.ranks - job.gone - job.returned
+                if left and not job.dropping and not job.dropped:
+                    self.blame(job, "hello forgets ranks " + encode(left))
                 job.known = False
                 job.returned = job.ranks
                 job.final = True
@@ -463,8 +472,9 @@ class Books:
             if not self.partial_ok and busy:
                 continue
             lost = job.gone - job.returned - busy
-            if lost:
-                self.blame(job, "ranks are lost: " + encode(lost))
+            if lost & job.lost:  # a trace may come after an answer, but not twice
+                self.blame(job, "ranks are lost: " + encode(lost & job.lost))
+            job.lost = lost
 
 
 def check(records: Iterable[dict], active_ok: bool = False) -> List[str]:

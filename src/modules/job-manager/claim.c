@@ -40,6 +40,7 @@ struct claim {
     json_t *R;
     struct idset *ranks;        // of R
     struct idset *returned;
+    size_t left;                // count of ranks less returned
 };
 
 /* A sched.free that waits for ready.
@@ -111,7 +112,7 @@ bool claim_exists (struct claims *claims, flux_jobid_t id)
 
 int claim_create (struct claims *claims,
                   struct job *job,
-                  const struct idset *returned)
+                  const struct epilog *ledger)
 {
     struct claim *claim;
 
@@ -121,10 +122,9 @@ int claim_create (struct claims *claims,
         return -1;
     claim->id = job->id;
     claim->R = json_incref (job->R_redacted);
-    if (!(claim->ranks = fragment_ranks (claim->R))
-        || !(claim->returned = idset_copy (claim->ranks))
-        || idset_clear_all (claim->returned) < 0
-        || (returned && idset_add (claim->returned, returned) < 0))
+    claim->left = epilog_left (ledger);
+    if (!(claim->ranks = idset_copy (epilog_ranks (ledger)))
+        || !(claim->returned = idset_copy (epilog_handed_over (ledger))))
         goto error;
     if (zhashx_insert (claims->jobs, &claim->id, claim) < 0) {
         errno = ENOMEM;
@@ -165,11 +165,7 @@ void claim_exception (struct claims *claims,
         || !streq (type, "scheduler-restart")
         || !(cred.rolemask & FLUX_ROLE_OWNER))
         return;
-    if (claim_exists (claims, id)
-        || zhashx_lookup (claims->ctx->active_jobs, &id))
-        claim_drop (claims, id);
-    else
-        waiting_drop (claims, id);
+    claim_drop (claims, id);
 }
 
 bool claims_partial_ok (struct claims *claims)
@@ -258,16 +254,20 @@ int claim_free (struct claims *claims, flux_jobid_t id, json_t *R, bool final)
         return -1;
     if (check_out (claims, claim, ranks) < 0)
         goto done;
-    final = idset_count (claim->returned) + idset_count (ranks)
-         == idset_count (claim->ranks);
-    if (claims_partial_ok (claims)) {
-        if (free_send (claims, id, R, final) < 0)
-            goto done;
-    }
-    else if (final && free_send (claims, id, claim->R, true) < 0)
-        goto done;
+    final = idset_count (ranks) == claim->left;
     if (idset_add (claim->returned, ranks) < 0)
         goto done;
+    claim->left -= idset_count (ranks);
+    rc = 0;
+    if (claims_partial_ok (claims))
+        rc = free_send (claims, id, R, final);
+    else if (final)
+        rc = free_send (claims, id, claim->R, true);
+    if (rc < 0) // as if no scheduler were there: its next hello will tell
+        flux_log_error (claims->ctx->h,
+                        "%s: error sending sched.free: the scheduler has to"
+                        " be reloaded to learn of it",
+                        idf58 (id));
     if (final)
         zhashx_delete (claims->jobs, &id);
     rc = 1;
@@ -352,11 +352,13 @@ error:
     return NULL;
 }
 
-/* Why can't a scheduler be told of this claim?  NULL if it can.
+/* Why can't a scheduler be told of this claim?  NULL if it can.  'told' are
+ * ranks that this hello has named as another job's although they are back.
  */
 static const char *hello_obstacle (struct claims *claims,
                                    struct claim *claim,
-                                   struct job *job)
+                                   struct job *job,
+                                   const struct idset *told)
 {
     struct idset *in_use;
     bool conflict;
@@ -366,7 +368,9 @@ static const char *hello_obstacle (struct claims *claims,
     if (claims->hello_partial_ok || idset_empty (claim->returned))
         return NULL;
     in_use = ranks_in_use (claims);
-    conflict = !in_use || idset_has_intersection (in_use, claim->returned);
+    conflict = !in_use
+        || idset_has_intersection (in_use, claim->returned)
+        || idset_has_intersection (told, claim->returned);
     idset_destroy (in_use);
     return conflict ? "the scheduler does not support restart with partially"
                       " released resources" : NULL;
@@ -402,6 +406,7 @@ int claims_hello_respond (struct claims *claims, const flux_msg_t *msg)
 {
     struct job_manager *ctx = claims->ctx;
     int partial_ok = 0; // a request without payload says no
+    struct idset *told = NULL;
     zlistx_t *ids;
     flux_jobid_t *idp;
     int rc = -1;
@@ -415,6 +420,8 @@ int claims_hello_respond (struct claims *claims, const flux_msg_t *msg)
         errno = ENOMEM;
         return -1;
     }
+    if (!(told = idset_create (0, IDSET_FLAG_AUTOGROW)))
+        goto done;
     idp = zlistx_first (ids);
     while (idp) {
         flux_jobid_t id = *idp; // goes away with the claim
@@ -424,15 +431,18 @@ int claims_hello_respond (struct claims *claims, const flux_msg_t *msg)
 
         if (!(job = zhashx_lookup (ctx->active_jobs, &id)))
             job = zhashx_lookup (ctx->inactive_jobs, &id);
-        if ((obstacle = hello_obstacle (claims, claim, job)))
+        if ((obstacle = hello_obstacle (claims, claim, job, told)))
             hello_drop (claims, id, job, obstacle);
-        else if (hello_respond_one (claims, claim, job, msg) < 0)
+        else if (hello_respond_one (claims, claim, job, msg) < 0
+            || (!claims->hello_partial_ok
+                && idset_add (told, claim->returned) < 0))
             goto done;
         idp = zlistx_next (ids);
     }
     rc = 0;
 done:
-    zlistx_destroy (&ids);
+    ERRNO_SAFE_WRAP (idset_destroy, told);
+    ERRNO_SAFE_WRAP (zlistx_destroy, &ids);
     return rc;
 }
 

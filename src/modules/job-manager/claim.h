@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <flux/core.h>
-#include <flux/idset.h>
 #include <jansson.h>
 
 #include "src/common/libsubprocess/bulk-exec.h"
+#include "epilog.h"
 #include "job.h"
 #include "job-manager.h"
 
@@ -30,12 +30,12 @@ void claims_destroy (struct claims *claims);
  */
 bool claims_partial_ok (struct claims *claims);
 
-/* Begin a claim for 'job', of which 'returned' (NULL: none) are back already.
+/* Begin a claim for 'job': of its ranks, those that have gone are back already.
  * No-op if it has one.  Returns 0 on success, -1 with errno set.
  */
 int claim_create (struct claims *claims,
                   struct job *job,
-                  const struct idset *returned);
+                  const struct epilog *ledger);
 bool claim_exists (struct claims *claims, flux_jobid_t id);
 
 /* The scheduler dropped the job: forget the claim and its frees in waiting,

@@ -11,6 +11,9 @@
  * - Sets are as wide as the job's highest rank, and making an empty one that
  *   wide costs far more than putting one rank in.  'none' is such a set, for
  *   idset_copy() to clone.
+ * - A set that keeps count of its ids looks four times at each that is put in
+ *   or taken out.  'none' does not, nor do its clones: what is counted is
+ *   counted here.
  *
  * Calls that need memory get all of it first, then change the ledger with
  * steps that cannot fail: setting or clearing an id within the width of a set
@@ -41,10 +44,14 @@ struct epilog {
     struct idset *none;     // empty and as wide as 'ranks', for cloning
     struct idset *ready;
     struct idset *gone;
+    size_t rank_count;
+    size_t ready_count;
+    size_t gone_count;
     unsigned int kept;      // kept back from 'ready', or IDSET_INVALID_ID
     bool keep_last;
 
     unsigned int first;     // lowest rank of the job
+    unsigned int last;      // highest
     uint8_t *holds;         // indexed by rank - first
 
     struct epilog_action **actions; // oldest first
@@ -132,36 +139,31 @@ void epilog_destroy (struct epilog *ep)
  */
 static size_t holds_size (const struct epilog *ep)
 {
-    if (idset_empty (ep->ranks))
-        return 1;
-    return idset_last (ep->ranks) - ep->first + 1;
+    return ep->last - ep->first + 1;
 }
 
 struct epilog *epilog_create (const struct idset *ranks)
 {
     struct epilog *ep;
-    size_t width = 1;
 
-    if (!idset_empty (ranks))
-        width = idset_last (ranks) + 1;
     if (!(ep = calloc (1, sizeof (*ep))))
         return NULL;
     ep->kept = IDSET_INVALID_ID;
-    if (!(ep->none = idset_create (width, 0))
-        || !(ep->ranks = idset_copy (ep->none))
-        || (ranks && idset_add (ep->ranks, ranks) < 0)
+    if (!idset_empty (ranks)) {
+        ep->first = idset_first (ranks);
+        ep->last = idset_last (ranks);
+    }
+    if (!(ep->none = idset_create (ep->last + 1, IDSET_FLAG_COUNT_LAZY))
+        || !(ep->ranks = idset_copy (ranks ? ranks : ep->none))
         || !(ep->ready = idset_copy (ep->ranks))
-        || !(ep->gone = idset_copy (ep->none)))
-        goto nomem;
-    if (!idset_empty (ep->ranks))
-        ep->first = idset_first (ep->ranks);
-    if (!(ep->holds = calloc (holds_size (ep), sizeof (ep->holds[0]))))
-        goto nomem;
+        || !(ep->gone = idset_copy (ep->none))
+        || !(ep->holds = calloc (holds_size (ep), sizeof (ep->holds[0])))) {
+        epilog_destroy (ep);
+        errno = ENOMEM;
+        return NULL;
+    }
+    ep->rank_count = ep->ready_count = idset_count (ep->ranks);
     return ep;
-nomem:
-    epilog_destroy (ep);
-    errno = ENOMEM;
-    return NULL;
 }
 
 /* Exchange what two ledgers hold.
@@ -214,6 +216,10 @@ struct epilog *epilog_copy (const struct epilog *orig)
     ep->kept = orig->kept;
     ep->keep_last = orig->keep_last;
     ep->first = orig->first;
+    ep->last = orig->last;
+    ep->rank_count = orig->rank_count;
+    ep->ready_count = orig->ready_count;
+    ep->gone_count = orig->gone_count;
     ep->prologs = orig->prologs;
     if (!(ep->none = idset_copy (orig->none))
         || !(ep->ranks = idset_copy (orig->ranks))
@@ -264,6 +270,16 @@ static int parse_number (const char **sp, unsigned int *np)
     return 0;
 }
 
+/* Are lo to hi the job's, without a look at each?  Most jobs have all ranks
+ * from their first to their last.  False means that each is to be looked at.
+ */
+static bool spans (const struct epilog *ep, unsigned int lo, unsigned int hi)
+{
+    return ep->rank_count == holds_size (ep)
+        && lo >= ep->first
+        && hi <= ep->last;
+}
+
 /* Put lo-hi, named by a text, in 'ids' if all of it is the job's.  It looks
  * at no more ids than the job has, and none is set before all are known good.
  */
@@ -273,9 +289,9 @@ static int add_range (const struct epilog *ep,
                       unsigned int hi,
                       flux_error_t *error)
 {
-    unsigned int id;
+    unsigned int id = spans (ep, lo, hi) ? hi : lo;
 
-    for (id = lo; id < hi; id++) {
+    for (; id < hi; id++) {
         if (!idset_test (ep->ranks, id))
             break;
     }
@@ -369,6 +385,24 @@ struct idset *epilog_decode (const struct epilog *ep,
 /* Holding and letting go
  */
 
+static void ready_add (struct epilog *ep, unsigned int rank)
+{
+    (void)idset_set (ep->ready, rank);
+    ep->ready_count++;
+}
+
+static void ready_remove (struct epilog *ep, unsigned int rank)
+{
+    (void)idset_clear (ep->ready, rank);
+    ep->ready_count--;
+}
+
+static void gone_add (struct epilog *ep, unsigned int rank)
+{
+    (void)idset_set (ep->gone, rank);
+    ep->gone_count++;
+}
+
 /* Rank is of the job and not gone: one more action holds it.
  */
 static void rank_hold (struct epilog *ep, unsigned int rank)
@@ -377,7 +411,7 @@ static void rank_hold (struct epilog *ep, unsigned int rank)
         if (ep->kept == rank)
             ep->kept = IDSET_INVALID_ID;
         else
-            (void)idset_clear (ep->ready, rank);
+            ready_remove (ep, rank);
     }
 }
 
@@ -386,7 +420,7 @@ static void rank_hold (struct epilog *ep, unsigned int rank)
 static void rank_drop (struct epilog *ep, unsigned int rank)
 {
     if (--ep->holds[rank - ep->first] == 0)
-        (void)idset_set (ep->ready, rank);
+        ready_add (ep, rank);
 }
 
 /* Apply the last-free rule after any change: one rank is kept back exactly
@@ -394,16 +428,16 @@ static void rank_drop (struct epilog *ep, unsigned int rank)
  */
 static void settle (struct epilog *ep)
 {
-    size_t loose = idset_count (ep->ready) + idset_count (ep->gone);
+    size_t loose = ep->ready_count + ep->gone_count;
     bool keep;
 
     if (ep->kept != IDSET_INVALID_ID)
         loose++;
     keep = ep->keep_last
         && ep->count > 0
-        && loose == idset_count (ep->ranks);
+        && loose == ep->rank_count;
     if (!keep && ep->kept != IDSET_INVALID_ID) {
-        (void)idset_set (ep->ready, ep->kept);
+        ready_add (ep, ep->kept);
         ep->kept = IDSET_INVALID_ID;
     }
     else if (keep && ep->kept == IDSET_INVALID_ID) {
@@ -411,7 +445,7 @@ static void settle (struct epilog *ep)
 
         if (rank != IDSET_INVALID_ID) {
             ep->kept = rank;
-            (void)idset_clear (ep->ready, rank);
+            ready_remove (ep, rank);
         }
     }
 }
@@ -423,6 +457,10 @@ static int check_ranks (const struct epilog *ep,
 {
     unsigned int rank = idset_first (ranks);
 
+    if (rank != IDSET_INVALID_ID
+        && spans (ep, rank, idset_last (ranks))
+        && (gone_ok || ep->gone_count == 0))
+        return 0;
     while (rank != IDSET_INVALID_ID) {
         const char *reason = NULL;
 
@@ -499,6 +537,29 @@ static struct idset *start_set (const struct epilog *ep,
     return set;
 }
 
+/* An action holds all ranks, and none has gone.  'none' becomes what is ready.
+ * What 'holds' says of ids that are not the job's does not matter.
+ */
+static void hold_all (struct epilog *ep, struct idset *none)
+{
+    for (size_t i = 0; i < holds_size (ep); i++)
+        ep->holds[i]++;
+    idset_destroy (ep->ready);
+    ep->ready = none;
+    ep->ready_count = 0;
+    ep->kept = IDSET_INVALID_ID;
+}
+
+static void hold_each (struct epilog *ep, const struct idset *ranks)
+{
+    unsigned int rank = idset_first (ranks);
+
+    while (rank != IDSET_INVALID_ID) {
+        rank_hold (ep, rank);
+        rank = idset_next (ranks, rank);
+    }
+}
+
 int epilog_start (struct epilog *ep,
                   const char *description,
                   const struct idset *ranks,
@@ -506,23 +567,26 @@ int epilog_start (struct epilog *ep,
                   flux_error_t *error)
 {
     struct idset *set = NULL;
+    struct idset *none = NULL;
     struct epilog_action *a;
-    unsigned int rank;
 
     if (epilog_start_check (ep, description, ranks, error) < 0)
         return -1;
     if (actions_reserve (ep) < 0
+        || !(none = idset_copy (ep->none))
         || !(set = start_set (ep, ranks))
         || !(a = action_create (description, set, t_start))) {
+        idset_destroy (none);
         idset_destroy (set);
         errno = ENOMEM;
         return errprintf (error, "out of memory");
     }
     ep->actions[ep->count++] = a;
-    rank = idset_first (set);
-    while (rank != IDSET_INVALID_ID) {
-        rank_hold (ep, rank);
-        rank = idset_next (set, rank);
+    if (!ranks && ep->gone_count == 0)
+        hold_all (ep, none);
+    else {
+        hold_each (ep, set);
+        idset_destroy (none);
     }
     settle (ep);
     idset_destroy (set);
@@ -773,8 +837,8 @@ int epilog_gone (struct epilog *ep,
     while (rank != IDSET_INVALID_ID) {
         unsigned int next = idset_next (ranks, rank); // 'ranks' may be 'ready'
 
-        (void)idset_clear (ep->ready, rank);
-        (void)idset_set (ep->gone, rank);
+        ready_remove (ep, rank);
+        gone_add (ep, rank);
         rank = next;
     }
     return 0;
@@ -788,8 +852,10 @@ static void rank_gone (struct epilog *ep, unsigned int rank)
         (void)action_drop (ep, ep->actions[i], rank);
     if (ep->kept == rank)
         ep->kept = IDSET_INVALID_ID;
-    (void)idset_clear (ep->ready, rank);
-    (void)idset_set (ep->gone, rank);
+    if (idset_test (ep->ready, rank))
+        ready_remove (ep, rank);
+    if (!idset_test (ep->gone, rank))
+        gone_add (ep, rank);
 }
 
 int epilog_restore_gone (struct epilog *ep,
@@ -829,7 +895,12 @@ const struct idset *epilog_handed_over (const struct epilog *ep)
 
 bool epilog_all_gone (const struct epilog *ep)
 {
-    return ep && idset_count (ep->gone) == idset_count (ep->ranks);
+    return ep && ep->gone_count == ep->rank_count;
+}
+
+size_t epilog_left (const struct epilog *ep)
+{
+    return ep ? ep->rank_count - ep->gone_count : 0;
 }
 
 size_t epilog_action_count (const struct epilog *ep)

@@ -27,7 +27,7 @@
  *   the job has.  Calls that take "all ranks" name them all.
  * - A set passed in belongs to the caller and may have any universe size; a
  *   const set returned belongs to the ledger and lasts until the next call
- *   that changes it.
+ *   that changes it.  It may be one that idset_count() has to count.
  *
  * errno: EINVAL bad argument, ENOENT no such action, EOVERFLOW too many
  * actions outstanding, ENOMEM.  If several things are wrong, any of them.
@@ -164,6 +164,7 @@ int epilog_restore_gone (struct epilog *ep,
 const struct idset *epilog_ranks (const struct epilog *ep); // of the job
 const struct idset *epilog_handed_over (const struct epilog *ep);
 bool epilog_all_gone (const struct epilog *ep);
+size_t epilog_left (const struct epilog *ep); // ranks that have not gone
 size_t epilog_action_count (const struct epilog *ep);
 /* index 0 is the oldest; NULL past the end */
 const struct epilog_action *epilog_action_get (const struct epilog *ep,

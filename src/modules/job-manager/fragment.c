@@ -10,6 +10,8 @@
 #include "config.h"
 #endif
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <flux/idset.h>
 #include <flux/hostlist.h>
@@ -19,18 +21,41 @@
 
 #include "fragment.h"
 
-/* Get the R_lite array.
+/* Get the R_lite array.  (json_unpack() would need memory.)
  */
 static json_t *get_R_lite (json_t *R)
 {
-    json_t *R_lite = NULL;
+    json_t *R_lite = json_object_get (json_object_get (R, "execution"),
+                                      "R_lite");
 
-    if (json_unpack (R, "{s:{s:o}}", "execution", "R_lite", &R_lite) < 0
-        || !json_is_array (R_lite)) {
+    if (!json_is_array (R_lite)) {
         errno = EPROTO;
         return NULL;
     }
     return R_lite;
+}
+
+/* A part of R could not be read: unless it is for want of memory, R is wrong.
+ */
+static void blame_R (void)
+{
+    if (errno != ENOMEM)
+        errno = EPROTO;
+}
+
+/* json_copy() leaves keys out when it runs out of memory.
+ */
+static json_t *copy_object (json_t *o)
+{
+    json_t *copy = json_copy (o);
+
+    if (json_object_size (copy) != json_object_size (o)) {
+        json_decref (copy);
+        copy = NULL;
+    }
+    if (!copy)
+        errno = ENOMEM;
+    return copy;
 }
 
 static json_t *encode_ids (const struct idset *ids)
@@ -47,6 +72,29 @@ static json_t *encode_ids (const struct idset *ids)
     return o;
 }
 
+/* Get an empty set that is as wide as the ranks of R_lite need.  Growing one
+ * while it is filled costs far more.
+ */
+static struct idset *create_ranks (json_t *R_lite)
+{
+    json_t *entry;
+    size_t index;
+    size_t width = 1;
+
+    json_array_foreach (R_lite, index, entry) {
+        const char *s = json_string_value (json_object_get (entry, "rank"));
+        unsigned int last;
+
+        if (idset_decode_info (s, -1, NULL, &last, NULL) < 0) {
+            blame_R ();
+            return NULL;
+        }
+        if (last != IDSET_INVALID_ID && last >= width)
+            width = last + 1;
+    }
+    return idset_create (width, 0);
+}
+
 struct idset *fragment_ranks (json_t *R)
 {
     json_t *R_lite;
@@ -54,16 +102,14 @@ struct idset *fragment_ranks (json_t *R)
     size_t index;
     struct idset *ranks;
 
-    if (!(R_lite = get_R_lite (R))
-        || !(ranks = idset_create (0, IDSET_FLAG_AUTOGROW)))
+    if (!(R_lite = get_R_lite (R)) || !(ranks = create_ranks (R_lite)))
         return NULL;
     json_array_foreach (R_lite, index, entry) {
-        const char *s;
+        const char *s = json_string_value (json_object_get (entry, "rank"));
 
-        if (json_unpack (entry, "{s:s}", "rank", &s) < 0
-            || idset_decode_add (ranks, s, -1, NULL) < 0) {
-            idset_destroy (ranks);
-            errno = EPROTO;
+        if (idset_decode_add (ranks, s, -1, NULL) < 0) {
+            blame_R ();
+            ERRNO_SAFE_WRAP (idset_destroy, ranks);
             return NULL;
         }
     }
@@ -109,8 +155,8 @@ static int cut_ids (json_t *o, const struct idset *ranks, json_t **op)
     int rc = -1;
 
     *op = NULL;
-    if (!s || idset_decode_info (s, -1, NULL, NULL, NULL) < 0) {
-        errno = EPROTO;
+    if (idset_decode_info (s, -1, NULL, NULL, NULL) < 0) {
+        blame_R ();
         return -1;
     }
     if (!(cut = idset_copy (ranks)))
@@ -121,7 +167,7 @@ static int cut_ids (json_t *o, const struct idset *ranks, json_t **op)
         goto done;
     rc = 0;
 done:
-    idset_destroy (cut);
+    ERRNO_SAFE_WRAP (idset_destroy, cut);
     return rc;
 }
 
@@ -141,9 +187,9 @@ static json_t *cut_R_lite (json_t *R_lite, const struct idset *ranks)
             goto error;
         if (!rank)
             continue;
-        if (!(copy = json_copy (entry))) {
+        if (!(copy = copy_object (entry))) {
             json_decref (rank);
-            goto nomem;
+            goto error;
         }
         if (json_array_append_new (result, copy) < 0) {
             json_decref (rank);
@@ -171,9 +217,10 @@ static struct hostlist *decode_nodelist (json_t *nodelist)
     json_array_foreach (nodelist, index, entry) {
         const char *s = json_string_value (entry);
 
+        errno = 0;
         if (!s || hostlist_append (hl, s) < 0) {
-            hostlist_destroy (hl);
-            errno = EPROTO;
+            blame_R ();
+            ERRNO_SAFE_WRAP (hostlist_destroy, hl);
             return NULL;
         }
     }
@@ -196,40 +243,65 @@ static int position_of (const struct idset *all,
     return position;
 }
 
+/* Get the hosts of 'ranks', each with a comma after it.  To append them to a
+ * hostlist one at a time would cost far more.
+ */
+static char *hosts_text (struct hostlist *hl,
+                         const struct idset *all,
+                         const struct idset *ranks)
+{
+    unsigned int prev = idset_first (all);
+    unsigned int rank = idset_first (ranks);
+    int position = 0;
+    char *text = NULL;
+    size_t size;
+    FILE *f;
+
+    if (!(f = open_memstream (&text, &size)))
+        return NULL;
+    while (rank != IDSET_INVALID_ID) {
+        const char *host;
+
+        position = position_of (all, rank, prev, position);
+        errno = 0;
+        if (!(host = hostlist_nth (hl, position))) {
+            blame_R ();
+            ERRNO_SAFE_WRAP (fclose, f);
+            ERRNO_SAFE_WRAP (free, text);
+            return NULL;
+        }
+        (void)fprintf (f, "%s,", host); // fclose() tells of an error
+        prev = rank;
+        rank = idset_next (ranks, rank);
+    }
+    if (fclose (f) != 0) {
+        free (text);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return text;
+}
+
 static json_t *cut_nodelist (json_t *nodelist,
                              const struct idset *all,
                              const struct idset *ranks)
 {
     struct hostlist *hl;
     struct hostlist *cut = NULL;
-    unsigned int prev = idset_first (all);
-    unsigned int rank;
-    int position = 0;
+    char *text = NULL;
     char *s = NULL;
     json_t *result = NULL;
 
-    if (!(hl = decode_nodelist (nodelist)) || !(cut = hostlist_create ()))
-        goto done;
-    rank = idset_first (ranks);
-    while (rank != IDSET_INVALID_ID) {
-        const char *host;
-
-        position = position_of (all, rank, prev, position);
-        if (!(host = hostlist_nth (hl, position))) {
-            errno = EPROTO;
-            goto done;
-        }
-        if (hostlist_append (cut, host) < 0)
-            goto done;
-        prev = rank;
-        rank = idset_next (ranks, rank);
-    }
-    if (!(s = hostlist_encode (cut)))
+    if (!(hl = decode_nodelist (nodelist))
+        || !(text = hosts_text (hl, all, ranks))
+        || !(cut = hostlist_decode (text))
+        || !(s = hostlist_encode (cut)))
         goto done;
     if (!(result = json_pack ("[s]", s)))
         errno = ENOMEM;
 done:
-    free (s);
+    ERRNO_SAFE_WRAP (free, s);
+    ERRNO_SAFE_WRAP (free, text);
     hostlist_destroy (hl);
     hostlist_destroy (cut);
     return result;
@@ -296,26 +368,33 @@ static int cut_execution (json_t *execution,
     return 0;
 }
 
+static bool is_part (const struct idset *ranks, const struct idset *all)
+{
+    unsigned int rank = idset_first (ranks);
+
+    while (rank != IDSET_INVALID_ID) {
+        if (!idset_test (all, rank))
+            return false;
+        rank = idset_next (ranks, rank);
+    }
+    return true;
+}
+
 json_t *fragment_create (json_t *R,
                          const struct idset *all,
                          const struct idset *ranks)
 {
     json_t *execution;
     json_t *result = NULL;
-    struct idset *rest;
 
-    if (!get_R_lite (R) || !(rest = idset_difference (ranks, all)))
+    if (!get_R_lite (R))
         return NULL;
-    if (idset_empty (ranks) || !idset_empty (rest)) {
-        idset_destroy (rest);
+    if (idset_empty (ranks) || !is_part (ranks, all)) {
         errno = EINVAL;
         return NULL;
     }
-    idset_destroy (rest);
-    if (!(execution = json_copy (json_object_get (R, "execution")))) {
-        errno = ENOMEM;
+    if (!(execution = copy_object (json_object_get (R, "execution"))))
         return NULL;
-    }
     if (cut_execution (execution, all, ranks) == 0
         && !(result = json_pack ("{s:i s:O}",
                                  "version", 1,

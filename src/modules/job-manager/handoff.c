@@ -28,9 +28,12 @@
  *     last-rank.
  *
  * Coalescing:
- *   Ranks that are let go of one at a time, but together, go together.  A
- *   handoff waits for one event batch (batch_timeout), except for the last
- *   one, after which nothing can come.
+ *   Ranks that are let go of one at a time, but together, go together, since
+ *   each handoff may cost a scheduler as much as the job has ranks.  One waits
+ *   until nothing was let go of for half an event batch, so that partial-free
+ *   is committed with the event that caused it.  A long burst is cut in pieces
+ *   of ten event batches.  Nothing can come after the last action has ended:
+ *   that handoff does not wait.
  */
 
 #if HAVE_CONFIG_H
@@ -60,8 +63,12 @@
 
 #include "handoff.h"
 
-// seconds, as long as an event batch
-static const double batch_timeout = 0.01;
+static const double quiet_timeout = 0.005; // seconds
+static const double burst_timeout = 0.1; // seconds
+
+/* seconds, until what failed for want of memory is tried again
+ */
+static const double retry_timeout = 1.;
 
 static const char *auxkey = "flux::job-manager.handoff";
 
@@ -76,7 +83,14 @@ struct handoff {
     enum final_free final_free;
     flux_watcher_t *timer;
     zhashx_t *due;              // id => job with ranks to hand over
+    double t_due;               // since when there are any
     bool hold_logged;           // said that the scheduler is not partial-ok
+
+    struct {
+        json_int_t partial_frees;   // partial-free events posted
+        json_int_t ranks;           // named in them
+        json_int_t refused;         // events refused by handoff_validate()
+    } count;
 
     bool asked;                 // the next handoff_validate() tells why
     int refused;                // errno of that, or 0
@@ -99,22 +113,6 @@ static void log_notes (struct handoff *handoff, struct job *job)
     json_decref (notes);
 }
 
-static int validate (struct job *job,
-                     int flags,
-                     json_t *entry,
-                     flux_error_t *error)
-{
-    const char *name;
-
-    if (eventlog_entry_parse (entry, NULL, &name, NULL) == 0
-        && streq (name, "partial-free")
-        && !(flags & EVENT_HANDOFF)) {
-        errno = EINVAL;
-        return errprintf (error, "only the job manager posts this event");
-    }
-    return hold_validate (job, entry, error);
-}
-
 int handoff_validate (struct handoff *handoff,
                       struct job *job,
                       int flags,
@@ -129,9 +127,10 @@ int handoff_validate (struct handoff *handoff,
 
     handoff->asked = false; // events posted on the way are not meant
     err_init (&error);
-    if (validate (job, flags, entry, &error) == 0)
+    if (hold_validate (job, flags, entry, &error) == 0)
         return 0;
     saved_errno = errno;
+    handoff->count.refused++;
     (void)eventlog_entry_parse (entry, NULL, &name, &context);
     if (asked) {
         handoff->refused = saved_errno;
@@ -158,6 +157,11 @@ void handoff_clear_error (flux_t *h)
         handoff->asked = true;
         handoff->refused = 0;
     }
+}
+
+const char *handoff_reason (struct handoff *handoff)
+{
+    return handoff->refused ? handoff->reason.text : NULL;
 }
 
 bool handoff_respond_error (flux_t *h, const flux_msg_t *msg)
@@ -194,34 +198,51 @@ static int set_keep_last (struct handoff *handoff, struct job *job)
     return epilog_set_keep_last (hold_ledger (job), keep);
 }
 
+static const char no_parts[] = "the scheduler does not take them in parts";
+
+const char *handoff_obstacle (struct handoff *handoff, struct job *job)
+{
+    struct epilog *ledger = hold_ledger (job);
+
+    if (job->state != FLUX_JOB_STATE_CLEANUP)
+        return "the job has not ended";
+    if (job->alloc_bypass)
+        return "the scheduler did not allocate them";
+    if (!job->has_resources || job->free_posted)
+        return "there are none left";
+    if (job->start_pending)
+        return "the job's shells have not all ended";
+    if (job_event_is_queued (job, "epilog-start"))
+        return "another action is about to start";
+    if (ledger && epilog_prolog_count (ledger) > 0)
+        return "a prolog has not ended";
+    /* What would be left to do by the caller, had nothing gone before, needs
+     * no scheduler that takes parts.
+     */
+    if (job->perilog_active && !claims_partial_ok (handoff->ctx->claims))
+        return no_parts;
+    return NULL;
+}
+
 /* May any rank of this job go, as far as the ledger has no say in it?
  */
 static bool job_may_let_go (struct handoff *handoff, struct job *job)
 {
-    if (job->state != FLUX_JOB_STATE_CLEANUP
-        || !job->has_resources
-        || job->alloc_bypass
-        || job->start_pending
-        || job->free_posted
-        || job_event_is_queued (job, "epilog-start"))
-        return false;
-    /* What would be left to do by the caller, had nothing gone before, needs
-     * no scheduler that takes parts.
-     */
-    if (!job->perilog_active)
-        return true;
-    if (!claims_partial_ok (handoff->ctx->claims)) {
-        if (!handoff->hold_logged && alloc_sched_ready (handoff->ctx->alloc)) {
-            flux_log (handoff->ctx->h,
-                      LOG_INFO,
-                      "jobs keep all ranks until their last epilog ends"
-                      " because the scheduler does not take them in parts");
-            handoff->hold_logged = true;
-        }
-        return false;
+    const char *obstacle = handoff_obstacle (handoff, job);
+
+    if (obstacle == no_parts
+        && !handoff->hold_logged
+        && alloc_sched_ready (handoff->ctx->alloc)) {
+        flux_log (handoff->ctx->h,
+                  LOG_INFO,
+                  "jobs keep all ranks until their last epilog ends"
+                  " because %s",
+                  obstacle);
+        handoff->hold_logged = true;
     }
-    handoff->hold_logged = false;
-    return true;
+    else if (!obstacle && job->perilog_active)
+        handoff->hold_logged = false;
+    return !obstacle;
 }
 
 static int post_free (struct handoff *handoff, struct job *job)
@@ -234,9 +255,35 @@ static int post_free (struct handoff *handoff, struct job *job)
     return 0;
 }
 
-/* Hand 'ranks' over: all that have not gone yet if 'last' is true.  If they
- * can't be, nothing has changed, and the job's next action tries again.  They
- * are marked gone before the event is posted, since that comes back here.
+/* Make the event that records a handoff, before anything is done that can't be
+ * undone.
+ */
+static json_t *record_create (const char *ranks, bool last)
+{
+    if (last)
+        return eventlog_entry_pack (0., "free", NULL);
+    return eventlog_entry_pack (0., "partial-free", "{s:s}", "ranks", ranks);
+}
+
+static int record_post (struct handoff *handoff,
+                        struct job *job,
+                        json_t *record,
+                        bool last)
+{
+    struct event *event = handoff->ctx->event;
+
+    if (last)
+        job->free_posted = 1;
+    if (event_job_post_entry (event, job, EVENT_HANDOFF, record) < 0) {
+        if (last)
+            job->free_posted = 0;
+        return -1;
+    }
+    return 0;
+}
+
+/* Hand 'ranks' over: all that have not gone yet if 'last' is true.  They are
+ * marked gone before the event is posted, since that comes back here.
  */
 static int hand_over (struct handoff *handoff,
                       struct job *job,
@@ -247,64 +294,72 @@ static int hand_over (struct handoff *handoff,
     struct epilog *ledger = hold_ledger (job);
     bool whole = last && idset_empty (epilog_handed_over (ledger));
     json_t *R = NULL;
+    json_t *record = NULL;
     char *s = NULL;
     int rc = -1;
 
-    if (!(s = idset_encode (ranks, IDSET_FLAG_RANGE)))
+    if (!(s = idset_encode (ranks, IDSET_FLAG_RANGE))
+        || !(record = record_create (s, last)))
         goto done;
     if (whole)
         R = json_incref (job->R_redacted);
     else if (!(R = fragment_create (job->R_redacted,
                                     epilog_ranks (ledger),
                                     ranks))
-        || claim_create (ctx->claims, job, epilog_handed_over (ledger)) < 0)
+        || claim_create (ctx->claims, job, ledger) < 0)
         goto done;
     if (housekeeping_start (ctx->housekeeping, R, job->id, job->userid) < 0
         || epilog_gone (ledger, ranks, NULL) < 0)
         goto done;
-    if (last)
-        rc = post_free (handoff, job);
-    else {
-        rc = event_job_post_pack (ctx->event,
-                                  job,
-                                  "partial-free",
-                                  EVENT_HANDOFF,
-                                  "{s:s}",
-                                  "ranks", s);
+    if (!last) {
+        handoff->count.partial_frees++;
+        handoff->count.ranks += idset_count (ranks);
     }
+    rc = record_post (handoff, job, record, last);
 done:
-    if (rc < 0)
-        flux_log_error (ctx->h,
-                        "%s: error handing over ranks %s",
-                        idf58 (job->id),
-                        s ? s : "?");
     ERRNO_SAFE_WRAP (json_decref, R);
+    ERRNO_SAFE_WRAP (json_decref, record);
     ERRNO_SAFE_WRAP (free, s);
     return rc;
 }
 
-/* Hand over what may go now, if anything.
+static void let_go_later (struct handoff *handoff, struct job *job)
+{
+    (void)zhashx_insert (handoff->due, &job->id, job);
+    flux_watcher_stop (handoff->timer);
+    flux_timer_watcher_reset (handoff->timer, retry_timeout, 0.);
+    flux_watcher_start (handoff->timer);
+}
+
+/* Hand over what may go now, if anything.  What fails is tried again: nobody
+ * else may have a reason to.
  */
-static int let_go (struct handoff *handoff, struct job *job)
+static void let_go (struct handoff *handoff, struct job *job)
 {
     struct epilog *ledger = hold_ledger (job);
-    struct idset *ranks;
-    size_t left;
-    int rc;
+    struct idset *ranks = NULL;
+    int rc = 0;
 
-    if (!job_may_let_go (handoff, job) || idset_empty (epilog_ready (ledger)))
-        return 0;
-    if (!(ranks = idset_copy (epilog_ready (ledger)))) {
+    if (!job_may_let_go (handoff, job))
+        return;
+    if (epilog_all_gone (ledger) && !idset_empty (epilog_ranks (ledger)))
+        rc = post_free (handoff, job);
+    else if (!idset_empty (epilog_ready (ledger))) {
+        if (!(ranks = idset_copy (epilog_ready (ledger))))
+            rc = -1;
+        else
+            rc = hand_over (handoff,
+                            job,
+                            ranks,
+                            idset_count (ranks) == epilog_left (ledger));
+    }
+    if (rc < 0) {
         flux_log_error (handoff->ctx->h,
                         "%s: error handing over ranks",
                         idf58 (job->id));
-        return -1;
+        let_go_later (handoff, job);
     }
-    left = idset_count (epilog_ranks (ledger))
-         - idset_count (epilog_handed_over (ledger));
-    rc = hand_over (handoff, job, ranks, idset_count (ranks) == left);
-    ERRNO_SAFE_WRAP (idset_destroy, ranks);
-    return rc;
+    idset_destroy (ranks);
 }
 
 static void timer_cb (flux_reactor_t *r,
@@ -315,20 +370,27 @@ static void timer_cb (flux_reactor_t *r,
     struct handoff *handoff = arg;
     struct job *job;
 
-    while ((job = zhashx_first (handoff->due))) {
+    size_t count = zhashx_size (handoff->due); // not those that come back
+
+    while (count-- > 0 && (job = zhashx_first (handoff->due))) {
         job_incref (job);
         zhashx_delete (handoff->due, &job->id);
         if (job->hold)
-            (void)let_go (handoff, job); // logs its own errors
+            let_go (handoff, job);
         job_decref (job);
     }
 }
 
 static void let_go_soon (struct handoff *handoff, struct job *job)
 {
-    if (zhashx_insert (handoff->due, &job->id, job) == 0
-        && !flux_watcher_is_active (handoff->timer)) {
-        flux_timer_watcher_reset (handoff->timer, batch_timeout, 0.);
+    double now = flux_reactor_now (flux_get_reactor (handoff->ctx->h));
+
+    if (zhashx_size (handoff->due) == 0)
+        handoff->t_due = now;
+    (void)zhashx_insert (handoff->due, &job->id, job); // may be there
+    if (now < handoff->t_due + burst_timeout - quiet_timeout) {
+        flux_watcher_stop (handoff->timer);
+        flux_timer_watcher_reset (handoff->timer, quiet_timeout, 0.);
         flux_watcher_start (handoff->timer);
     }
 }
@@ -354,7 +416,7 @@ int handoff_action (struct handoff *handoff, struct job *job)
      * returned, housekeeping is not run on them again.
      */
     if (!idset_empty (epilog_handed_over (ledger))
-        && claim_create (claims, job, epilog_handed_over (ledger)) < 0)
+        && claim_create (claims, job, ledger) < 0)
         return -1;
     if (idset_empty (epilog_ready (ledger)))
         return 0;
@@ -362,7 +424,9 @@ int handoff_action (struct handoff *handoff, struct job *job)
         let_go_soon (handoff, job);
         return 0;
     }
-    return hold_in_parts (job) ? let_go (handoff, job) : 0;
+    if (hold_in_parts (job))
+        let_go (handoff, job);
+    return 0;
 }
 
 int handoff_reduce (struct job *job, struct rlist *rl)
@@ -380,6 +444,32 @@ int handoff_reduce (struct job *job, struct rlist *rl)
     if (!job->hold)
         return 0;
     return rlist_remove_ranks (rl, epilog_handed_over (hold_ledger (job)));
+}
+
+json_t *handoff_get_stats (struct handoff *handoff)
+{
+    json_int_t jobs = 0;
+    json_int_t actions = 0;
+    struct job *job;
+    json_t *o;
+
+    job = zhashx_first (handoff->ctx->active_jobs);
+    while (job) {
+        size_t count = job->hold ? epilog_action_count (hold_ledger (job)) : 0;
+
+        if (count > 0)
+            jobs++;
+        actions += count;
+        job = zhashx_next (handoff->ctx->active_jobs);
+    }
+    if (!(o = json_pack ("{s:I s:I s:I s:I s:I}",
+                         "jobs", jobs,
+                         "actions", actions,
+                         "partial-frees", handoff->count.partial_frees,
+                         "ranks", handoff->count.ranks,
+                         "refused", handoff->count.refused)))
+        errno = ENOMEM;
+    return o;
 }
 
 static int parse_config (const flux_conf_t *conf,
@@ -448,7 +538,7 @@ struct handoff *handoff_create (struct job_manager *ctx)
     zhashx_set_destructor (handoff->due, job_destructor);
     zhashx_set_duplicator (handoff->due, job_duplicator);
     if (!(handoff->timer = flux_timer_watcher_create (flux_get_reactor (ctx->h),
-                                                      batch_timeout,
+                                                      quiet_timeout,
                                                       0.,
                                                       timer_cb,
                                                       handoff))

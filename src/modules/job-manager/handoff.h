@@ -39,6 +39,22 @@ int handoff_validate (struct handoff *handoff,
 void handoff_clear_error (flux_t *h);
 bool handoff_respond_error (flux_t *h, const flux_msg_t *msg);
 
+/* Get the reason for which handoff_validate() refused the first event posted
+ * since handoff_clear_error(), or NULL if it did not.
+ */
+const char *handoff_reason (struct handoff *handoff);
+
+/* Why can no rank of 'job' go now, whether or not an action holds it?
+ * Returns a text that completes "ranks are kept because", or NULL if they can.
+ */
+const char *handoff_obstacle (struct handoff *handoff, struct job *job);
+
+/* Get {"jobs", "actions", "partial-frees", "ranks", "refused"}: counts of jobs
+ * with outstanding actions, and of those actions, now; of partial-free events,
+ * the ranks in them, and refused events since the job manager was loaded.
+ */
+json_t *handoff_get_stats (struct handoff *handoff);
+
 /* Call when action is due for a job in CLEANUP state, before anything else is
  * decided about its resources.  May post events.  Idempotent.
  * Returns 0 on success, -1 on failure with errno set.

@@ -19,12 +19,12 @@
 #include <flux/idset.h>
 #include <jansson.h>
 
-#include "src/common/libeventlog/eventlog.h"
 #include "src/common/libutil/errno_safe.h"
 #include "src/common/libutil/errprintf.h"
 #include "ccan/str/str.h"
 
 #include "epilog.h"
+#include "event.h"
 #include "fragment.h"
 
 #include "hold.h"
@@ -55,6 +55,24 @@ void hold_destroy (struct hold *hold)
     }
 }
 
+/* Get the parts of an event.  eventlog_entry_parse() needs memory: an event of
+ * the job manager's own that was posted must not fail for want of it.
+ */
+static int entry_get (json_t *entry,
+                      double *timestamp,
+                      const char **name,
+                      json_t **context)
+{
+    *timestamp = json_number_value (json_object_get (entry, "timestamp"));
+    *name = json_string_value (json_object_get (entry, "name"));
+    *context = json_object_get (entry, "context");
+    if (!*name || (*context && !json_is_object (*context))) {
+        errno = EINVAL;
+        return -1;
+    }
+    return 0;
+}
+
 static void ahead_forget (struct hold *hold)
 {
     epilog_destroy (hold->ahead);
@@ -76,7 +94,9 @@ static int need_ranks (struct job *job)
         && !(ranks = fragment_ranks (job->R_redacted))
         && errno != EPROTO)
         return -1;
-    if (epilog_set_ranks (hold->ledger, ranks) == 0) {
+    if (epilog_set_ranks (hold->ledger, ranks) == 0
+        && (!job->free_posted
+            || epilog_restore_gone (hold->ledger, NULL, NULL) == 0)) {
         hold->has_ranks = true;
         ahead_forget (hold);
         rc = 0;
@@ -146,7 +166,7 @@ static void note (struct hold *hold, const char *name, const char *text)
 /* Decoded context of an epilog event.
  */
 struct action_args {
-    const char *description;    // NULL if there is none
+    const char *description;    // NULL if there is none that makes sense
     json_t *ranks;              // NULL if there is none
     struct idset *ids;          // NULL: all ranks
 };
@@ -158,19 +178,29 @@ static char *dump_value (json_t *o)
     return json_dumps (o, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
 }
 
+/* Get the value of a JSON string, or NULL if 'o' is none, or has a NUL in it.
+ */
+static const char *plain_string (json_t *o)
+{
+    const char *s = json_string_value (o);
+
+    return s && strlen (s) == json_string_length (o) ? s : NULL;
+}
+
 static int decode_ranks (const struct epilog *ledger,
                          struct action_args *args,
                          flux_error_t *error)
 {
-    const char *s = json_string_value (args->ranks);
+    const char *s = plain_string (args->ranks);
     flux_error_t e;
 
     if (args->ranks && !s) {
         char *value = dump_value (args->ranks);
 
         errprintf (error,
-                   "ranks: %.32s is not a string: want an idset or \"all\"",
-                   value ? value : "?");
+                   "ranks: %.32s is not a string%s: want an idset or \"all\"",
+                   value ? value : "?",
+                   json_is_string (args->ranks) ? " without NUL" : "");
         free (value);
         errno = EINVAL;
         return -1;
@@ -185,8 +215,8 @@ static int decode_ranks (const struct epilog *ledger,
 static void get_args (json_t *context, struct action_args *args)
 {
     memset (args, 0, sizeof (*args));
-    args->description = json_string_value (json_object_get (context,
-                                                            "description"));
+    args->description = plain_string (json_object_get (context,
+                                                       "description"));
     args->ranks = json_object_get (context, "ranks");
 }
 
@@ -218,7 +248,7 @@ static int ledger_start (struct epilog *ledger,
     if (!args.description) {
         if (args.ranks) {
             errno = EINVAL;
-            return errprintf (error, "description is missing");
+            return errprintf (error, "description is missing, or no string");
         }
         args.description = ""; // was always taken
     }
@@ -234,7 +264,7 @@ static int ledger_start (struct epilog *ledger,
         rc = epilog_start_check (ledger, args.description, args.ids, error);
     if (rc < 0)
         blame_ranks (error);
-    idset_destroy (args.ids);
+    ERRNO_SAFE_WRAP (idset_destroy, args.ids);
     return rc;
 }
 
@@ -247,7 +277,7 @@ static int ledger_release (struct epilog *ledger,
 
     if (!args->description) {
         errno = EINVAL;
-        return errprintf (error, "description is missing");
+        return errprintf (error, "description is missing, or no string");
     }
     if (decode_ranks (ledger, args, error) < 0)
         return -1;
@@ -278,24 +308,31 @@ static int ledger_finish (struct epilog *ledger,
         rc = epilog_finish (ledger, args.description, error);
     else
         rc = epilog_finish_check (ledger, args.description, error);
-    idset_destroy (args.ids);
+    ERRNO_SAFE_WRAP (idset_destroy, args.ids);
     return rc;
 }
 
-/* A start that can't be taken as it is holds all ranks.
+/* Start an action.  One that can't be taken as it is holds all ranks.
+ * Returns 0 on success, 1 if it holds all ranks for the reason in 'error', -1
+ * with errno set.
  */
-static int ledger_start_all (struct epilog *ledger,
-                             json_t *context,
-                             double timestamp)
+static int ledger_start_anyhow (struct epilog *ledger,
+                                json_t *context,
+                                double timestamp,
+                                flux_error_t *error)
 {
     struct action_args args;
 
+    if (ledger_start (ledger, context, timestamp, true, error) == 0)
+        return 0;
     get_args (context, &args);
-    return epilog_start (ledger,
-                         args.description ? args.description : "",
-                         NULL,
-                         timestamp,
-                         NULL);
+    if (epilog_start (ledger,
+                      args.description ? args.description : "",
+                      NULL,
+                      timestamp,
+                      NULL) < 0)
+        return -1;
+    return 1;
 }
 
 void hold_count_early (struct job *job)
@@ -323,17 +360,20 @@ static int update_start (struct job *job, double timestamp, json_t *context)
 {
     struct hold *hold;
     flux_error_t error;
+    int rc;
 
     if (!(hold = hold_get (job))
         || (json_object_get (context, "ranks") && need_ranks (job) < 0))
         return -1;
     if (perilog_full (job))
         return 0; // the caller says EOVERFLOW, or takes no notice in RUN
-    if (ledger_start (hold->ledger, context, timestamp, true, &error) < 0) {
+    if ((rc = ledger_start_anyhow (hold->ledger,
+                                   context,
+                                   timestamp,
+                                   &error)) < 0)
+        return -1;
+    if (rc > 0)
         note (hold, "epilog-start: holds all ranks", error.text);
-        if (ledger_start_all (hold->ledger, context, timestamp) < 0)
-            return -1;
-    }
     if (job->state == FLUX_JOB_STATE_RUN)
         hold->early++;
     return 0;
@@ -369,6 +409,7 @@ static int update_partial_free (struct job *job, json_t *context)
     struct hold *hold;
     struct action_args args;
     flux_error_t error;
+    int rc = 0;
 
     if (!(hold = hold_get (job)) || need_ranks (job) < 0)
         return -1;
@@ -376,10 +417,14 @@ static int update_partial_free (struct job *job, json_t *context)
     if (!args.ranks)
         note (hold, "partial-free: ignored", "ranks is missing");
     else if (decode_ranks (hold->ledger, &args, &error) < 0
-        || epilog_restore_gone (hold->ledger, args.ids, &error) < 0)
-        note (hold, "partial-free: ignored", error.text);
-    idset_destroy (args.ids);
-    return 0;
+        || epilog_restore_gone (hold->ledger, args.ids, &error) < 0) {
+        if (errno == ENOMEM) // ignored, these ranks would go twice
+            rc = -1;
+        else
+            note (hold, "partial-free: ignored", error.text);
+    }
+    ERRNO_SAFE_WRAP (idset_destroy, args.ids);
+    return rc;
 }
 
 static void update_free (struct job *job)
@@ -401,14 +446,23 @@ static void update_clean (struct job *job)
     }
 }
 
-static void update_prolog (struct job *job, const char *cmd)
+/* A finish that no prolog owes must not count an epilog action down.
+ */
+static int update_prolog (struct job *job, const char *cmd)
 {
-    if (job->hold && !job->start_pending) {
-        if (streq (cmd, "start"))
-            epilog_prolog_start (job->hold->ledger);
-        else if (streq (cmd, "finish"))
-            epilog_prolog_finish (job->hold->ledger);
+    struct epilog *ledger = hold_ledger (job);
+
+    if (!ledger || job->start_pending)
+        return 0;
+    if (streq (cmd, "start"))
+        epilog_prolog_start (ledger);
+    else if (streq (cmd, "finish")) {
+        if (epilog_prolog_count (ledger) == 0
+            && epilog_action_count (ledger) > 0)
+            return 1;
+        epilog_prolog_finish (ledger);
     }
+    return 0;
 }
 
 int hold_update (struct job *job, json_t *entry)
@@ -418,7 +472,7 @@ int hold_update (struct job *job, json_t *entry)
     json_t *context;
     int rc = 0;
 
-    if (eventlog_entry_parse (entry, &timestamp, &name, &context) < 0)
+    if (entry_get (entry, &timestamp, &name, &context) < 0)
         return -1;
     hold_count_early (job);
     if (job->hold)
@@ -434,7 +488,7 @@ int hold_update (struct job *job, json_t *entry)
             rc = update_finish (job, context);
     }
     else if (strstarts (name, "prolog-"))
-        update_prolog (job, name + 7);
+        rc = update_prolog (job, name + 7);
     else if (streq (name, "partial-free")) {
         if (job->state == FLUX_JOB_STATE_CLEANUP)
             rc = update_partial_free (job, context);
@@ -444,6 +498,26 @@ int hold_update (struct job *job, json_t *entry)
     else if (streq (name, "clean"))
         update_clean (job);
     return rc;
+}
+
+/* Apply a queued event to the ledger of what will be.  What is bad about it
+ * has the effect that it will have.  Returns 0 on success, -1 if out of memory.
+ */
+static int ahead_update (struct epilog *ahead, json_t *entry)
+{
+    const char *name;
+    json_t *context;
+    double t;
+    int rc = 0;
+
+    if (entry_get (entry, &t, &name, &context) < 0)
+        return 0; // event_job_update() will refuse it
+    errno = 0;
+    if (streq (name, "epilog-start"))
+        rc = ledger_start_anyhow (ahead, context, t, NULL);
+    else if (streq (name, "epilog-finish"))
+        rc = ledger_finish (ahead, context, true, NULL);
+    return rc != 0 && errno == ENOMEM ? -1 : 0;
 }
 
 /* Get the ledger as it will be when what is queued for the job is done with.
@@ -463,20 +537,11 @@ static struct epilog *ledger_ahead (struct job *job)
     }
     for (; hold->ahead_count < size; hold->ahead_count++) {
         json_t *wrap = json_array_get (job->event_queue, hold->ahead_count);
-        const char *name;
-        json_t *context;
-        double t;
 
-        if (eventlog_entry_parse (json_object_get (wrap, "entry"),
-                                  &t,
-                                  &name,
-                                  &context) < 0)
-            continue;
-        if (streq (name, "epilog-start")
-            && ledger_start (hold->ahead, context, t, true, NULL) < 0)
-            (void)ledger_start_all (hold->ahead, context, t);
-        else if (streq (name, "epilog-finish"))
-            (void)ledger_finish (hold->ahead, context, true, NULL);
+        if (ahead_update (hold->ahead, json_object_get (wrap, "entry")) < 0) {
+            ahead_forget (hold);
+            return NULL;
+        }
     }
     return hold->ahead;
 }
@@ -506,14 +571,22 @@ static int validate_with (struct epilog *ledger,
     return ledger_start (ledger, context, 0., false, error);
 }
 
-int hold_validate (struct job *job, json_t *entry, flux_error_t *error)
+int hold_validate (struct job *job,
+                   int flags,
+                   json_t *entry,
+                   flux_error_t *error)
 {
     struct epilog *ledger;
     const char *name;
     json_t *context;
+    double t;
 
-    if (eventlog_entry_parse (entry, NULL, &name, &context) < 0)
+    if (entry_get (entry, &t, &name, &context) < 0)
         return errprintf (error, "malformed event");
+    if (streq (name, "partial-free") && !(flags & EVENT_HANDOFF)) {
+        errno = EINVAL;
+        return errprintf (error, "only the job manager posts this event");
+    }
     if ((job->state != FLUX_JOB_STATE_RUN
         && job->state != FLUX_JOB_STATE_CLEANUP)
         || (!streq (name, "epilog-start")
@@ -530,9 +603,23 @@ int hold_validate (struct job *job, json_t *entry, flux_error_t *error)
     return validate_with (ledger, job, name, context, error) < 0 ? -1 : 0;
 }
 
+int hold_find (struct job *job, const char *description, flux_error_t *error)
+{
+    struct epilog *ledger;
+
+    if (!hold_get (job) || !(ledger = ledger_ahead (job)))
+        return errprintf (error, "%s", strerror (errno));
+    return epilog_release_check (ledger, description, NULL, error);
+}
+
 struct epilog *hold_ledger (struct job *job)
 {
     return job->hold ? job->hold->ledger : NULL;
+}
+
+bool hold_has_ranks (struct job *job)
+{
+    return job->hold && job->hold->has_ranks;
 }
 
 bool hold_has_storage (struct job *job)

@@ -27,11 +27,22 @@ void hold_destroy (struct hold *hold);
 int hold_update (struct job *job, json_t *entry);
 
 /* Would the event, if it came after all that are queued for 'job', be taken
- * as it is?  Events that don't concern epilogs are.
+ * as it is?  Events that don't concern epilogs are.  'flags' are those that
+ * it is posted with (event.h).
  * Returns 0 if so, else -1 with errno set (EINVAL, ENOENT, EOVERFLOW) and the
  * reason in 'error'.
  */
-int hold_validate (struct job *job, json_t *entry, flux_error_t *error);
+int hold_validate (struct job *job,
+                   int flags,
+                   json_t *entry,
+                   flux_error_t *error);
+
+/* Will an action of that very description be outstanding when all events that
+ * are queued for 'job' are done with?
+ * Returns 0 if so, else -1 with errno set: ENOENT, and 'error' names those
+ * that will.
+ */
+int hold_find (struct job *job, const char *description, flux_error_t *error);
 
 /* Call when the state of 'job' may have become CLEANUP, before anything is
  * decided by job->perilog_active.
@@ -41,6 +52,11 @@ void hold_count_early (struct job *job);
 /* Get the ledger of 'job', or NULL if it has none.
  */
 struct epilog *hold_ledger (struct job *job);
+
+/* True if the ledger of 'job' knows the job's ranks.  If not, each of its
+ * actions holds all of them, and none has gone.
+ */
+bool hold_has_ranks (struct job *job);
 
 /* True if 'job' may have resources that belong to no rank: its jobspec names
  * some, or its R came with a "scheduling" key.

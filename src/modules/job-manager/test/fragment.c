@@ -13,7 +13,48 @@
 #include "src/common/libtap/tap.h"
 #include "src/common/librlist/rlist.h"
 #include "ccan/str/str.h"
-#include "src/modules/job-manager/fragment.h"
+#include "src/modules/job-manager/test/heap.h"
+
+/* libhostlist is not made to go without memory: it asserts, or leaves a host
+ * out.  So the functions that make a list are replaced by some that fail as a
+ * whole, and the code under test is included rather than linked.
+ */
+static bool hostlist_fails (void)
+{
+    return heap.armed && heap_fails ();
+}
+
+static int append_or_fail (struct hostlist *hl, const char *hosts)
+{
+    bool armed = heap.armed;
+    int rc;
+
+    if (hostlist_fails ())
+        return -1;
+    heap.armed = false;
+    rc = hostlist_append (hl, hosts);
+    heap.armed = armed;
+    return rc;
+}
+
+static struct hostlist *decode_or_fail (const char *hosts)
+{
+    bool armed = heap.armed;
+    struct hostlist *hl;
+
+    if (hostlist_fails ())
+        return NULL;
+    heap.armed = false;
+    hl = hostlist_decode (hosts);
+    heap.armed = armed;
+    return hl;
+}
+
+#define hostlist_append append_or_fail
+#define hostlist_decode decode_or_fail
+#include "src/modules/job-manager/fragment.c"
+#undef hostlist_append
+#undef hostlist_decode
 
 /* R of several shapes.  Entries out of rank order, a host that has two ranks,
  * a rank in the middle of another entry, gpus, properties, one rank only.
@@ -224,12 +265,101 @@ static void test_bad (void)
     idset_destroy (all);
 }
 
+/* Cut 'ranks' out of R, or get all ranks of R if it is NULL, with the first,
+ * the second, the third... allocation failing until none is left that could.
+ * A call that a failed allocation does not keep from giving what it should is
+ * as good as one that says ENOMEM.
+ */
+static void check_nomem (json_t *R,
+                         const struct idset *all,
+                         struct idset *ranks,
+                         enum heap_mode mode,
+                         const char *name)
+{
+    char *want = ranks ? expect_fragment (R, ranks) : NULL;
+    int errors = 0;
+    int count = 0;
+    bool failed;
+
+    do {
+        json_t *orig = json_deep_copy (R);
+        long live = heap_live ();
+        struct idset *ids = NULL;
+        json_t *part = NULL;
+        char *got = NULL;
+        int errnum;
+
+        errno = 0;
+        heap_arm (count, mode);
+        if (ranks)
+            part = fragment_create (R, all, ranks);
+        else
+            ids = fragment_ranks (R);
+        errnum = errno;
+        failed = heap_disarm ();
+        if (part)
+            got = describe (part);
+        if ((part && !streq (got, want))
+            || (ids && !idset_equal (ids, all))
+            || (!part && !ids && !failed)) {
+            diag ("allocation %d: got %s", count, got ? got : "other ranks");
+            errors++;
+        }
+        if (!part && !ids && errnum != ENOMEM) {
+            diag ("allocation %d: errno is %s", count, strerror (errnum));
+            errors++;
+        }
+        if (!json_equal (R, orig)) {
+            diag ("allocation %d: R has changed", count);
+            errors++;
+        }
+        free (got);
+        json_decref (part);
+        idset_destroy (ids);
+        if (heap_live () != live) {
+            diag ("allocation %d: %ld not freed", count, heap_live () - live);
+            errors++;
+        }
+        json_decref (orig);
+        count++;
+    } while (failed);
+    ok (errors == 0 && count > 1,
+        "%s: each of %d allocations may fail%s",
+        name,
+        count - 1,
+        mode == HEAP_REST ? ", and all after it" : "");
+    free (want);
+}
+
+static void test_nomem (void)
+{
+    for (int i = 0; i < sizeof (good) / sizeof (good[0]); i++) {
+        json_t *R = json_loads (good[i], 0, NULL);
+        struct idset *all = fragment_ranks (R);
+        struct idset *part = idset_copy (all);
+
+        if (idset_count (part) > 2)
+            idset_clear (part, idset_first (part));
+        if (idset_count (part) > 2)
+            idset_clear (part, idset_next (part, idset_first (part)));
+        for (enum heap_mode mode = HEAP_REST; mode <= HEAP_ONE; mode++) {
+            check_nomem (R, all, NULL, mode, "fragment_ranks");
+            check_nomem (R, all, part, mode, "fragment_create");
+            check_nomem (R, all, all, mode, "fragment_create of all");
+        }
+        idset_destroy (part);
+        idset_destroy (all);
+        json_decref (R);
+    }
+}
+
 int main (int argc, char *argv[])
 {
     plan (NO_PLAN);
     test_good ();
     test_rest ();
     test_bad ();
+    test_nomem ();
     done_testing ();
 }
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: LGPL-3.0
 """What the ledger should answer, said once more in plain Python sets.
 
-Written from epilog.h and RFC 22, not from epilog.c, with no thought for speed: nothing is kept
-up to date, every answer is worked out from who holds what and what has gone. The methods are
-those of epilog_replay.ledger.Ledger, so that a test can make one call on both.
+Written from epilog.h and RFC 22, not from epilog.c, with no thought for speed: nothing
+is kept up to date, every answer is worked out from who holds what and what has gone.
+The methods are those of epilog_replay.ledger.Ledger, so that a test can make one call
+on both.
 """
 
 import errno
 import re
-from collections.abc import Iterable
-from typing import Optional
+from typing import FrozenSet, Iterable, List, Optional, Set, Tuple
 
 ACTIONS_MAX = 255
 
@@ -20,16 +20,18 @@ _LIST = re.compile(rf"{_NUMBER}(?:-{_NUMBER})?(?:,{_NUMBER}(?:-{_NUMBER})?)*")
 class RefusedError(Exception):
     """A call that changes nothing; ``errnos`` are those that it may fail with.
 
-    There is more than one where several things are wrong and no order of looking is promised.
+    There is more than one where several things are wrong: no order of looking is
+    promised.
     """
 
     def __init__(self, errnos: Iterable[int]) -> None:
         self.errnos = frozenset(errnos)
-        super().__init__(" or ".join(errno.errorcode[number] for number in sorted(self.errnos)))
+        names = [errno.errorcode[number] for number in sorted(self.errnos)]
+        super().__init__(" or ".join(names))
 
 
-def parse_idset(text: str) -> list[tuple[int, int]]:
-    """Return the ranges of an RFC 22 text as (first, last). ValueError if it is not one."""
+def parse_idset(text: str) -> List[Tuple[int, int]]:
+    """Return the ranges of an RFC 22 text: (first, last). ValueError if it is none."""
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
     if text == "":
@@ -50,7 +52,7 @@ def parse_idset(text: str) -> list[tuple[int, int]]:
 
 def encode_idset(ids: Iterable[int]) -> str:
     """Return the shortest RFC 22 text of a set."""
-    runs: list[list[int]] = []
+    runs: List[List[int]] = []
     for rank in sorted(ids):
         if runs and rank == runs[-1][1] + 1:
             runs[-1][1] = rank
@@ -62,29 +64,31 @@ def encode_idset(ids: Iterable[int]) -> str:
 class OracleAction:
     """An outstanding action: ranks that it holds, and those that it let go of."""
 
-    def __init__(self, description: str, t_start: float, held: set[int]) -> None:
+    def __init__(self, description: str, t_start: float, held: Set[int]) -> None:
         self.description = description
         self.t_start = t_start
         self.held = held
-        self.released: set[int] = set()
+        self.released: Set[int] = set()
 
 
 class Oracle:
-    """The ledger of a job that was given ``ranks`` (RFC 22 text; None or "" if none)."""
+    """The ledger of a job with ``ranks`` (RFC 22 text; None or "" if it has none)."""
 
     def __init__(self, ranks: Optional[str]) -> None:
-        self.rank_set: frozenset[int] = frozenset(
-            rank for first, last in parse_idset(ranks or "") for rank in range(first, last + 1)
+        self.rank_set: FrozenSet[int] = frozenset(
+            rank
+            for first, last in parse_idset(ranks or "")
+            for rank in range(first, last + 1)
         )
-        self.gone_set: set[int] = set()
-        self.outstanding: list[OracleAction] = []
+        self.gone_set: Set[int] = set()
+        self.outstanding: List[OracleAction] = []
         self.prolog_count = 0
         self.keep_last = False
 
     # Reading ranks
 
-    def decode_set(self, ranks: str) -> set[int]:
-        """Return the ranks that a text names; RefusedError if it is bad or names others' ranks."""
+    def decode_set(self, ranks: str) -> Set[int]:
+        """Return the ranks of the job that a text names. RefusedError if it is bad."""
         try:
             ranges = parse_idset(ranks)
         except ValueError:
@@ -102,7 +106,7 @@ class Oracle:
 
     # What a call would do
 
-    def _start(self, ranks: Optional[str]) -> set[int]:
+    def _start(self, ranks: Optional[str]) -> Set[int]:
         """Return what a start with these ranks holds."""
         errnos = set()
         held = set(self.rank_set - self.gone_set)
@@ -125,7 +129,9 @@ class Oracle:
                 return action
         return None
 
-    def _release(self, description: str, ranks: Optional[str]) -> tuple[OracleAction, set[int]]:
+    def _release(
+        self, description: str, ranks: Optional[str]
+    ) -> Tuple[OracleAction, Set[int]]:
         """Return the action meant, and which of the ranks it holds."""
         errnos = set()
         named = set(self.rank_set)
@@ -144,8 +150,8 @@ class Oracle:
         assert action
         return action, action.held & named
 
-    def _finish(self, description: Optional[str]) -> tuple[OracleAction, Optional[str]]:
-        """Return the action that ends, and its description if that isn't the one given."""
+    def _finish(self, description: Optional[str]) -> Tuple[OracleAction, Optional[str]]:
+        """Return the action that ends, and its description if another was given."""
         action = self._oldest(description)
         if action:
             return action, None
@@ -155,7 +161,9 @@ class Oracle:
 
     # The calls
 
-    def start(self, description: str, ranks: Optional[str], t_start: float = 0.0) -> None:
+    def start(
+        self, description: str, ranks: Optional[str], t_start: float = 0.0
+    ) -> None:
         """An action starts."""
         self.outstanding.append(OracleAction(description, t_start, self._start(ranks)))
 
@@ -211,11 +219,11 @@ class Oracle:
 
     # Queries
 
-    def held_set(self) -> set[int]:
+    def held_set(self) -> Set[int]:
         """Ranks that some action holds."""
         return set().union(*(action.held for action in self.outstanding))
 
-    def free_set(self) -> set[int]:
+    def free_set(self) -> Set[int]:
         """Ranks that nothing holds and that have not gone."""
         return set(self.rank_set - self.gone_set - self.held_set())
 
@@ -227,7 +235,7 @@ class Oracle:
             return min(free)
         return None
 
-    def ready_set(self) -> set[int]:
+    def ready_set(self) -> Set[int]:
         """Ranks that may go now."""
         return set() if self.prolog_count else self.free_set() - {self.kept}
 
@@ -250,7 +258,7 @@ class Oracle:
         """Whether no rank is left."""
         return self.gone_set == self.rank_set
 
-    def actions(self) -> list[tuple[str, float, str, str]]:
+    def actions(self) -> List[Tuple[str, float, str, str]]:
         """Outstanding actions, oldest first: description, t_start, held, released."""
         return [
             (

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-3.0
-# run: the replay tool on the examples; check: all tests; bench: figures, as ratios.
+# run: the replay tool on the examples; check: all tests; check-long: hours of them; model: the
+# model checker; bench: figures, as ratios.
 
 PYTHON = python3
 PY = .venv/bin/python
 
-.PHONY: run check bench setup clean
+.PHONY: run check check-long model bench setup clean
 
 setup:
 	@sh scripts/setup "$(PYTHON)"
@@ -20,9 +21,18 @@ check: setup
 	@$(PY) -m ruff format --check .
 	@$(PY) -m pytest
 
+check-long: setup
+	@EPILOG_RANDOM_COUNT=10000 LEDGER_FUZZ_COUNT=1000000 TEST_LONG=t FLUX_ENABLE_VALGRIND_TEST=t \
+	    LIVE_LIMIT=14400 $(PY) -m pytest
+
+model:
+	@sh model/check
+
 bench: setup
 	@$(PY) bench/ledger.py
 	@$(PY) bench/replay.py
+	@$(PY) bench/live.py
+	@$(PY) bench/python_async.py
 
 clean:
 	rm -rf .venv build .pytest_cache .ruff_cache .hypothesis *.egg-info

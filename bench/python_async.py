@@ -2,11 +2,12 @@
 """Many outstanding releases through Python: time against plain events, and descriptors.
 
 ``python3 bench/python_async.py [RANKS]`` starts an instance of the patched tree (FLUX_CORE_DIR, or
-flux-core-epilog in the home folder) with RANKS (10,000) fake ranks and a job that an action holds
+flux-core-epilog in the home folder) with RANKS (2,000) fake ranks and a job that an action holds
 whole. It lets go of them one at a time, without waiting in between, and does the same with plain
 events (job-manager.post-event) of as many bytes. It prints ratios of times, median of PAIRS
 alternating pairs, for answers that are waited for with the reactor and with get(), and how many
-descriptors the process had at most. Exit status 1 if a bound is not met.
+descriptors the process had at most. Exit status 1 if a bound is not met. With 10,000 ranks the
+figures are much the same, but flux-core's KVS takes minutes to store so long an eventlog.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-RANKS = 10000
+RANKS = 2000
 PAIRS = 3
 RATIO_MAX = 3.0  # releases against plain events
 SPARE = 16  # descriptors that a process may have beyond those that it began with
@@ -65,7 +66,7 @@ class Bench:
         self.ranks = ranks
         self.most = 0  # descriptors after releases, beyond those at the start
         jobspec = flux.job.JobspecV1.from_command(["true"], num_nodes=ranks, num_tasks=ranks)
-        jobspec.setattr("system.exec.test.run_duration", "0.01s")
+        jobspec.setattr("system.exec.test.run_duration", "1h")
         self.jobid = int(flux.job.submit(self.handle, jobspec, urgency=0, waitable=True))
         self.hold()
 
@@ -76,8 +77,9 @@ class Bench:
         rpc = self.handle.rpc("job-manager.urgency", {"id": self.jobid, "urgency": 16})
         rpc.get()
         for event in flux.job.event_watch(self.handle, self.jobid):
-            if event.name == "alloc":
+            if event.name == "start":
                 flux.job.epilog_start(self.handle, self.jobid, "bench")
+                flux.job.cancel(self.handle, self.jobid)
             if event.name == "release":
                 return
 
@@ -133,7 +135,8 @@ def inside(ranks: int) -> int:
         ratio = statistics.median(ratios)
         print(
             f"python {ranks} releases {wait.__name__}: {ratio:.2f} of plain events"
-            f" ({statistics.median(seconds):.2f} s), {bench.most} more descriptors"
+            f" ({statistics.median(seconds):.2f} s), {bench.most} more descriptors",
+            flush=True,
         )
         failed |= ratio > RATIO_MAX
     return int(failed)

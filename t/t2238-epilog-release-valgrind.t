@@ -34,21 +34,18 @@ WORKLOAD=${SHARNESS_TEST_SRCDIR}/valgrind/epilog-release.sh
 # Usage: under_valgrind NAME begin|end
 # Run a part of the workload.  What valgrind says is in NAME.PID.
 under_valgrind () {
+	local name=$1 part=$2 option
+	set -- --wrap=libtool,e,$(which valgrind)
+	for option in tool=memcheck error-exitcode=1 log-file=$name.%p \
+	    suppressions=${SHARNESS_TEST_SRCDIR}/valgrind/valgrind.supp \
+	    leak-check=full leak-resolution=med num-callers=30 \
+	    gen-suppressions=all trace-children=no child-silent-after-fork=yes; do
+		set -- "$@" --wrap=--$option
+	done
 	run_timeout 900 flux start -Sstatedir=$(pwd)/state \
 	    --conf=fake-resources.nnodes=8 \
 	    --conf=fake-resources.cores-per-node=2 \
-	    --wrap=libtool,e,$(which valgrind) \
-	    --wrap=--tool=memcheck \
-	    --wrap=--leak-check=full \
-	    --wrap=--gen-suppressions=all \
-	    --wrap=--trace-children=no \
-	    --wrap=--child-silent-after-fork=yes \
-	    --wrap=--num-callers=30 \
-	    --wrap=--leak-resolution=med \
-	    --wrap=--error-exitcode=1 \
-	    --wrap=--log-file=$1.%p \
-	    --wrap=--suppressions=${SHARNESS_TEST_SRCDIR}/valgrind/valgrind.supp \
-	    $WORKLOAD $2
+	    "$@" $WORKLOAD $part
 }
 
 # Usage: is_clean NAME

@@ -96,8 +96,10 @@ test_expect_success 'release takes hosts or ranks' '
 	EOT
 '
 test_expect_success 'all fields can be printed' '
-	sed -n "/headings = {/,/}/s/^ *\"\([a-z0-9_.]*\)\": .*/\1/p" \
+	sed -n "/headings = {/,/^    }/s/^ *\"\([a-z0-9_.]*\)\": .*/\1/p" \
 	    ${SHARNESS_TEST_SRCDIR}/../src/cmd/flux-epilog.py >fields &&
+	printf "%s\n" id id.dec id.hex id.f58 id.f58plain id.emoji id.kvs \
+	    id.words id.dothex >>fields &&
 	test $(wc -l <fields) -ge 30 &&
 	for field in $(cat fields); do
 		flux epilog list -o "{$field}" >field.out 2>field.err &&

@@ -61,19 +61,17 @@ class FluxEpilogConfig(UtilConfig):
         super().__init__(name="flux-epilog", initial_dict=initial_dict)
 
 
+JOBID_FIELDS = ["id"] + [
+    "id." + form
+    for form in "dec hex f58 f58plain emoji kvs words dothex".split()
+]
+
+
 class EpilogFormat(flux.util.OutputFormat):
     """Fields of a row, and their headings"""
 
     headings = {
-        "id": "JOBID",
-        "id.dec": "JOBID",
-        "id.hex": "JOBID",
-        "id.f58": "JOBID",
-        "id.f58plain": "JOBID",
-        "id.emoji": "JOBID",
-        "id.kvs": "JOBID",
-        "id.words": "JOBID",
-        "id.dothex": "JOBID",
+        **dict.fromkeys(JOBID_FIELDS, "JOBID"),
         "userid": "UID",
         "username": "USER",
         "state": "STATE",
@@ -343,19 +341,14 @@ def parse_args():
         "list", help="list epilog actions that are outstanding, oldest first"
     )
     list_parser.add_argument(
-        "-n",
-        "--no-header",
-        action="store_true",
-        help="Suppress printing of header line",
-    )
-    list_parser.add_argument(
         "-o",
         "--format",
-        type=str,
-        default="default",
         metavar="FORMAT",
-        help="Specify output format using Python's string format syntax "
-        + " or a defined format by name (use 'help' to get a list of names)",
+        default="default",
+        help="Print FORMAT: a name ('help' lists them) or a Python format string",
+    )
+    list_parser.add_argument(
+        "-n", "--no-header", action="store_true", help="Leave out the header line"
     )
     list_parser.add_argument(
         "--json", action="store_true", help="Print a JSON object, with ranks"
@@ -407,11 +400,10 @@ def parse_args():
 
 @flux.util.CLIMain(LOGGER)
 def main():
-    sys.stdout = open(
-        sys.stdout.fileno(), "w", encoding="utf8", errors="surrogateescape"
-    )
-    sys.stderr = open(
-        sys.stderr.fileno(), "w", encoding="utf8", errors="surrogateescape"
+    # Descriptions are printed whatever is in them.
+    utf8 = {"encoding": "utf8", "errors": "surrogateescape"}
+    sys.stdout, sys.stderr = (
+        open(stream.fileno(), "w", **utf8) for stream in (sys.stdout, sys.stderr)
     )
     args = parse_args()
     try:

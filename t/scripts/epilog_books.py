@@ -372,7 +372,8 @@ class Books:
             self.blame(job, text + ": not what the job has there")
         self.check_handover(job, "sched.free", ids - job.gone)
         job.returned |= ids
-        if self.partial_ok is False and ids != job.ranks and job.in_parts:
+        in_parts = job.in_parts or not ids <= job.gone  # not stock's release-after
+        if self.partial_ok is False and ids != job.ranks and in_parts:
             self.blame(job, text + " to a scheduler without partial-ok")
         if record["final"] and job.returned != job.ranks:
             left = encode(job.ranks - job.returned)
@@ -477,6 +478,14 @@ class Books:
             job.lost = lost
 
 
+    def check_lost(self) -> None:
+        """At the end, what the last tasks record did not find must have come back."""
+        for job in self.jobs.values():
+            lost = job.lost - job.returned
+            if lost and job.known and not job.dropped and not job.dropping:
+                self.blame(job, "ranks are lost: " + encode(lost))
+
+
 def check(records: Iterable[dict], active_ok: bool = False) -> List[str]:
     """Return the violations in some records, each once.
 
@@ -491,4 +500,6 @@ def check(records: Iterable[dict], active_ok: bool = False) -> List[str]:
         books.violations.append("the watch did not begin")
     elif not books.ended and not active_ok:
         books.violations.append("the watch was cut off")
+    else:
+        books.check_lost()
     return list(dict.fromkeys(books.violations))

@@ -164,6 +164,40 @@ const char *handoff_reason (struct handoff *handoff)
     return handoff->refused ? handoff->reason.text : NULL;
 }
 
+/* Get the length of the UTF-8 character at 's', 0 if it is none.
+ */
+static int utf8_length (const char *s)
+{
+    unsigned char c = *s;
+    int length = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3
+               : c < 0xf5 ? 4 : 0;
+
+    for (int i = 1; i < length; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return length;
+}
+
+int handoff_respond_text (flux_t *h,
+                          const flux_msg_t *msg,
+                          int errnum,
+                          const char *text)
+{
+    flux_error_t fixed;
+    char *s = fixed.text;
+
+    errprintf (&fixed, "%s", text);
+    while (*s) {
+        int length = utf8_length (s);
+
+        if (length == 0)
+            *s = '?';
+        s += length > 0 ? length : 1;
+    }
+    return flux_respond_error (h, msg, errnum, fixed.text);
+}
+
 bool handoff_respond_error (flux_t *h, const flux_msg_t *msg)
 {
     struct handoff *handoff = flux_aux_get (h, auxkey);
@@ -174,7 +208,7 @@ bool handoff_respond_error (flux_t *h, const flux_msg_t *msg)
     /* To those who post events, ENOENT means that there is no such job.
      */
     errnum = handoff->refused == ENOENT ? EINVAL : handoff->refused;
-    if (flux_respond_error (h, msg, errnum, handoff->reason.text) < 0)
+    if (handoff_respond_text (h, msg, errnum, handoff->reason.text) < 0)
         flux_log_error (h, "error responding to job-manager.post-event");
     return true;
 }

@@ -44,6 +44,14 @@ bool handoff_respond_error (flux_t *h, const flux_msg_t *msg);
  */
 const char *handoff_reason (struct handoff *handoff);
 
+/* Respond to 'msg' with an error and a text that, when it was cut to fit, may
+ * have lost a part of a character: that is made good with '?'.
+ */
+int handoff_respond_text (flux_t *h,
+                          const flux_msg_t *msg,
+                          int errnum,
+                          const char *text);
+
 /* Why can no rank of 'job' go now, whether or not an action holds it?
  * Returns a text that completes "ranks are kept because", or NULL if they can.
  */

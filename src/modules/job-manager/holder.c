@@ -199,12 +199,12 @@ static int unpack (const flux_msg_t *msg,
                    const char *fmt,
                    ...)
 {
-    va_list ap;
+    va_list keys;
     int rc;
 
-    va_start (ap, fmt);
-    rc = flux_msg_vunpack (msg, fmt, ap);
-    va_end (ap);
+    va_start (keys, fmt);
+    rc = flux_msg_vunpack (msg, fmt, keys);
+    va_end (keys);
     if (rc < 0) {
         const char *text = flux_msg_last_error (msg);
 
@@ -252,7 +252,10 @@ static void respond_error (struct holder *holder,
 
     if (strlen (error->text) > 0)
         text = error->text;
-    if (flux_respond_error (holder->ctx->h, msg, errno, text) < 0)
+    if (handoff_respond_text (holder->ctx->h,
+                              msg,
+                              errno,
+                              text ? text : strerror (errno)) < 0)
         flux_log_error (holder->ctx->h, "error responding to epilog request");
 }
 

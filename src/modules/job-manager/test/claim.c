@@ -58,12 +58,9 @@ void housekeeping_drop (struct housekeeping *hk, flux_jobid_t id)
     dropped++;
 }
 
-int raise_job_exception (struct job_manager *ctx,
-                         struct job *job,
-                         const char *type,
-                         int severity,
-                         uint32_t userid,
-                         const char *note)
+int raise_job_exception (struct job_manager *ctx, struct job *job,
+                         const char *type, int severity,
+                         uint32_t userid, const char *note)
 {
     raised++;
     return 0;

@@ -95,6 +95,13 @@ def test_port_is_clean_from_v0_83_on(clone):
         assert result == "clean" or (old and re.match("conflict in (doc|etc/completions)/", result))
 
 
+def test_each_file_that_is_run_is_executable():
+    """flux-core's check target and flux(1) run them as they are."""
+    for pattern in ("t/*.t", "t/python/*.py", "src/cmd/*.py", "t/valgrind/*.sh"):
+        for path in PROJECT.glob(pattern):
+            assert path.stat().st_mode & 0o111 == 0o111, path
+
+
 def test_no_patch_quotes_flux_core():
     for path in sorted((PROJECT / "patches").glob("*.patch")):
         _, *diffs = path.read_text().split("\ndiff --git ")

@@ -22,12 +22,20 @@ test_under_flux 1 full -Slog-stderr-level=1 \
 
 HOLD='[{"description":"a"}]'
 
+# Usage: run_short_id OPTION...
+# Run a job that ends at once, wait until it is gone, and print its id.
+run_short_id () {
+	local id
+	id=$(flux submit --setattr=system.exec.test.run_duration=0.01s "$@" true) &&
+	epilog_wait $id clean &&
+	echo $id
+}
+
 # Usage: run_short OPTION...
 # Run a job that ends at once and gets no exception; wait until it is gone.
 run_short () {
 	local id
-	id=$(flux submit --setattr=system.exec.test.run_duration=0.01s "$@" true) &&
-	epilog_wait $id clean &&
+	id=$(run_short_id "$@") &&
 	flux job status $id
 }
 
@@ -217,7 +225,7 @@ test_expect_success 'scheduler dies between hello and ready, the last rank goes'
 	epilog_finish $part a &&
 	epilog_wait $part clean &&
 	flux dmesg >hello.log &&
-	pid=$(sed -n "s/.*module-python-exec sched-strict pid=//p" hello.log) &&
+	pid=$(sed -n "s/.*sched-strict.*: process //p" hello.log) &&
 	flux setattr broker.module-nopanic 1 &&
 	kill -9 $pid &&
 	test_wait_until -i 100 \
@@ -297,6 +305,31 @@ test_expect_success 'it gets the job back as a whole' '
 	epilog_handoffs_are $id "0-1 2 free" &&
 	cancel_long $other &&
 	epilog_allocated_are ""
+'
+
+test_expect_success 'two jobs let go of the same rank in turn' '
+	strict_reload &&
+	id=$(epilog_submit "$HOLD" -N2 --requires=rank:0-1) &&
+	epilog_finish $id a 0 &&
+	epilog_wait_gone $id 0 &&
+	id2=$(epilog_submit "$HOLD" -N2 --requires=rank:0,2) &&
+	epilog_finish $id2 a 0 &&
+	epilog_wait_gone $id2 0
+'
+test_expect_success 'a scheduler without partial-ok is told of one of them' '
+	strict_reload nopartial &&
+	test "$(strict_told $id)" = "0-1" &&
+	test "$(strict_told $id2)" = "" &&
+	flux job wait-event -t 60 -m type=scheduler-restart $id2 exception
+'
+test_expect_success 'each ends with its action, one gives its ranks back' '
+	epilog_finish $id2 a &&
+	epilog_wait $id2 clean &&
+	epilog_finish $id a &&
+	epilog_wait $id clean &&
+	test "$(strict_freed $id)" = "0-1 final" &&
+	test "$(strict_freed $id2)" = "" &&
+	run_short -N1 --requires=rank:0
 '
 
 #
@@ -450,6 +483,17 @@ test_expect_success 'or if the scheduler drops it' '
 	epilog_finish $id a &&
 	epilog_wait $id clean &&
 	test_wait_until -i 100 "epilog_allocated_are 0" &&
+	configure 0 &&
+	test "$(strict_told $id)" = "0" &&
+	housekeeping_canceled &&
+	test "$(strict_freed $id)" = "" &&
+	epilog_allocated_are "" &&
+	configure ""
+'
+test_expect_success 'so does that of a job that never had an epilog' '
+	rm -f housekeeping.pid &&
+	id=$(run_short_id -N1 --requires=rank:0) &&
+	test_wait_until "test -s housekeeping.pid" &&
 	configure 0 &&
 	test "$(strict_told $id)" = "0" &&
 	housekeeping_canceled &&

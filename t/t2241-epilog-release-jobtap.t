@@ -216,6 +216,61 @@ test_expect_success 'the 256th action is EOVERFLOW' '
 	    $id finish $(seq -f d%.0f 1 255) &&
 	epilog_wait $id clean
 '
+
+HOLD="\"job.state.cleanup\":[{\"call\":\"start\",\"description\":\"a\"}]"
+
+# Usage: hold_two FIRST [CALLS]
+# Start a job that holds two ranks from FIRST on, and print its id.
+hold_two () {
+	local id
+	id=$(submit "{$HOLD${2+,$2}}" -N2 --requires=rank:$1-$(($1+1))) &&
+	epilog_wait $id release &&
+	echo $id
+}
+
+# Usage: let_go_of ID RANK
+# Print a call that makes the action of a job let go of a rank.
+let_go_of () {
+	printf "{\"call\":\"finish\",\"id\":%d,\"description\":\"a\",\"ranks\":\"%d\"}" \
+	    $(flux job id --to=dec $1) $2
+}
+
+# A burst is cut after a time: the handoff of one job is then made while the
+# other one waits for its turn.
+test_expect_success 'start two jobs that make others let go when they do' '
+	a=$(hold_two 0) &&
+	b=$(hold_two 2) &&
+	c=$(hold_two 4) &&
+	calls="\"job.event.partial-free\":[$(let_go_of $a 0),$(let_go_of $b 2),
+	    $(let_go_of $c 4)]" &&
+	d=$(hold_two 6 "$calls") &&
+	e=$(hold_two 8 "$calls")
+'
+test_expect_success 'let go of their ranks in a long burst' '
+	cat >burst.py <<-EOT &&
+	import sys
+	import flux
+	from flux.job.epilog import epilog_finish_async
+	handle = flux.Flux()
+	first, other = sys.argv[1:]
+	finish = lambda job, rank: epilog_finish_async(handle, job, "a", ranks=[rank])
+	futures = [finish(other, 8)] + [finish(first, 6) for _ in range(4000)]
+	for future in futures:
+	    future.get()
+	EOT
+	flux python burst.py $d $e
+'
+test_expect_success 'all that let go of ranks get rid of them' '
+	epilog_wait_gone $d 6 &&
+	epilog_wait_gone $e 8 &&
+	epilog_wait_gone $a 0 &&
+	epilog_wait_gone $b 2 &&
+	epilog_wait_gone $c 4 &&
+	for id in $a $b $c $d $e; do
+		test $(finish $id ",\"description\":\"a\"") -eq 0 &&
+		epilog_wait $id clean || return 1
+	done
+'
 test_expect_success 'a refusal is logged with its reason' '
 	flux dmesg -H >dmesg.out &&
 	grep "refused epilog-start.*ranks: rank 2 is not" dmesg.out &&

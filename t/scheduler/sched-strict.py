@@ -31,6 +31,7 @@ ranks as RFC 22 idsets:
 """
 
 import heapq
+import os
 
 from flux.idset import IDset
 from flux.job import JobID
@@ -126,6 +127,7 @@ class StrictScheduler(Scheduler):
             else:
                 continue
             self._pending_args.remove(arg)
+        self.log.info(f"process {os.getpid()}")
 
     def fault(self, text):
         """Put a fault on record."""

@@ -402,6 +402,28 @@ static void hello_drop (struct claims *claims,
                         idf58 (id));
 }
 
+static int compare_ids (const void *item1, const void *item2)
+{
+    const flux_jobid_t *id1 = item1;
+    const flux_jobid_t *id2 = item2;
+
+    return *id1 < *id2 ? -1 : *id1 > *id2 ? 1 : 0;
+}
+
+/* Get the ids of jobs that have a claim, oldest first: of two that can't both
+ * be told, the older one is.
+ */
+static zlistx_t *sorted_ids (struct claims *claims)
+{
+    zlistx_t *ids = zhashx_keys (claims->jobs);
+
+    if (ids) {
+        zlistx_set_comparator (ids, compare_ids);
+        zlistx_sort (ids);
+    }
+    return ids;
+}
+
 int claims_hello_respond (struct claims *claims, const flux_msg_t *msg)
 {
     struct job_manager *ctx = claims->ctx;
@@ -416,7 +438,7 @@ int claims_hello_respond (struct claims *claims, const flux_msg_t *msg)
     claims->between = true;
     zlistx_purge (claims->waiting);
 
-    if (!(ids = zhashx_keys (claims->jobs))) {
+    if (!(ids = sorted_ids (claims))) {
         errno = ENOMEM;
         return -1;
     }

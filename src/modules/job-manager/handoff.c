@@ -84,6 +84,8 @@ struct handoff {
     flux_watcher_t *timer;
     zhashx_t *due;              // id => job with ranks to hand over
     double t_due;               // since when there are any
+    flux_watcher_t *retry_timer;
+    zhashx_t *failed;           // id => job with ranks to try again
     bool hold_logged;           // said that the scheduler is not partial-ok
 
     struct {
@@ -357,12 +359,18 @@ done:
     return rc;
 }
 
+static void timer_start (flux_watcher_t *timer, double timeout)
+{
+    flux_watcher_stop (timer);
+    flux_timer_watcher_reset (timer, timeout, 0.);
+    flux_watcher_start (timer);
+}
+
 static void let_go_later (struct handoff *handoff, struct job *job)
 {
-    (void)zhashx_insert (handoff->due, &job->id, job);
-    flux_watcher_stop (handoff->timer);
-    flux_timer_watcher_reset (handoff->timer, retry_timeout, 0.);
-    flux_watcher_start (handoff->timer);
+    if (zhashx_size (handoff->failed) == 0)
+        timer_start (handoff->retry_timer, retry_timeout);
+    (void)zhashx_insert (handoff->failed, &job->id, job); // may be there
 }
 
 /* Hand over what may go now, if anything.  What fails is tried again: nobody
@@ -396,37 +404,62 @@ static void let_go (struct handoff *handoff, struct job *job)
     idset_destroy (ranks);
 }
 
+/* Let go of what as many jobs have as are in 'jobs'.  Others may get in there
+ * on the way: true is returned if any are left.
+ */
+static bool let_all_go (struct handoff *handoff, zhashx_t *jobs)
+{
+    size_t count = zhashx_size (jobs);
+    struct job *job;
+
+    while (count-- > 0 && (job = zhashx_first (jobs))) {
+        job_incref (job);
+        zhashx_delete (jobs, &job->id);
+        if (job->hold)
+            let_go (handoff, job);
+        job_decref (job);
+    }
+    return zhashx_size (jobs) > 0;
+}
+
+static double get_now (struct handoff *handoff)
+{
+    return flux_reactor_now (flux_get_reactor (handoff->ctx->h));
+}
+
 static void timer_cb (flux_reactor_t *r,
                       flux_watcher_t *w,
                       int revents,
                       void *arg)
 {
     struct handoff *handoff = arg;
-    struct job *job;
 
-    size_t count = zhashx_size (handoff->due); // not those that come back
-
-    while (count-- > 0 && (job = zhashx_first (handoff->due))) {
-        job_incref (job);
-        zhashx_delete (handoff->due, &job->id);
-        if (job->hold)
-            let_go (handoff, job);
-        job_decref (job);
+    if (let_all_go (handoff, handoff->due)) {
+        handoff->t_due = get_now (handoff);
+        timer_start (handoff->timer, quiet_timeout);
     }
+}
+
+static void retry_timer_cb (flux_reactor_t *r,
+                            flux_watcher_t *w,
+                            int revents,
+                            void *arg)
+{
+    struct handoff *handoff = arg;
+
+    if (let_all_go (handoff, handoff->failed))
+        timer_start (handoff->retry_timer, retry_timeout);
 }
 
 static void let_go_soon (struct handoff *handoff, struct job *job)
 {
-    double now = flux_reactor_now (flux_get_reactor (handoff->ctx->h));
+    double now = get_now (handoff);
 
     if (zhashx_size (handoff->due) == 0)
         handoff->t_due = now;
     (void)zhashx_insert (handoff->due, &job->id, job); // may be there
-    if (now < handoff->t_due + burst_timeout - quiet_timeout) {
-        flux_watcher_stop (handoff->timer);
-        flux_timer_watcher_reset (handoff->timer, quiet_timeout, 0.);
-        flux_watcher_start (handoff->timer);
-    }
+    if (now < handoff->t_due + burst_timeout - quiet_timeout)
+        timer_start (handoff->timer, quiet_timeout);
 }
 
 int handoff_action (struct handoff *handoff, struct job *job)
@@ -551,10 +584,32 @@ void handoff_destroy (struct handoff *handoff)
         conf_unregister_callback (handoff->ctx->conf, parse_config);
         (void)flux_aux_set (handoff->ctx->h, auxkey, NULL, NULL);
         flux_watcher_destroy (handoff->timer);
+        flux_watcher_destroy (handoff->retry_timer);
         zhashx_destroy (&handoff->due);
+        zhashx_destroy (&handoff->failed);
         free (handoff);
         errno = saved_errno;
     }
+}
+
+static zhashx_t *create_jobs (void)
+{
+    zhashx_t *jobs;
+
+    if (!(jobs = job_hash_create ())) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    zhashx_set_destructor (jobs, job_destructor);
+    zhashx_set_duplicator (jobs, job_duplicator);
+    return jobs;
+}
+
+static flux_watcher_t *create_timer (struct handoff *handoff, flux_watcher_f cb)
+{
+    flux_reactor_t *r = flux_get_reactor (handoff->ctx->h);
+
+    return flux_timer_watcher_create (r, 0., 0., cb, handoff);
 }
 
 struct handoff *handoff_create (struct job_manager *ctx)
@@ -565,17 +620,10 @@ struct handoff *handoff_create (struct job_manager *ctx)
     if (!(handoff = calloc (1, sizeof (*handoff))))
         return NULL;
     handoff->ctx = ctx;
-    if (!(handoff->due = job_hash_create ())) {
-        errno = ENOMEM;
-        goto error;
-    }
-    zhashx_set_destructor (handoff->due, job_destructor);
-    zhashx_set_duplicator (handoff->due, job_duplicator);
-    if (!(handoff->timer = flux_timer_watcher_create (flux_get_reactor (ctx->h),
-                                                      quiet_timeout,
-                                                      0.,
-                                                      timer_cb,
-                                                      handoff))
+    if (!(handoff->due = create_jobs ())
+        || !(handoff->failed = create_jobs ())
+        || !(handoff->timer = create_timer (handoff, timer_cb))
+        || !(handoff->retry_timer = create_timer (handoff, retry_timer_cb))
         || flux_aux_set (ctx->h, auxkey, handoff, NULL) < 0)
         goto error;
     if (conf_register_callback (ctx->conf,

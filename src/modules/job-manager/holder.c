@@ -19,6 +19,7 @@
 #include "src/common/libjob/idf58.h"
 #include "src/common/libutil/errno_safe.h"
 #include "src/common/libutil/errprintf.h"
+#include "ccan/str/str.h"
 
 #include "epilog.h"
 #include "event.h"
@@ -128,10 +129,14 @@ static void log_refusal (struct job_manager *ctx,
     }
 }
 
-int holder_start (struct job_manager *ctx,
-                  struct job *job,
-                  const char *description,
-                  const struct idset *ranks)
+/* Post the event 'name' for a plugin.
+ */
+static int post (struct job_manager *ctx,
+                 struct job *job,
+                 const char *name,
+                 const char *description,
+                 int status,
+                 const struct idset *ranks)
 {
     flux_error_t error;
     json_t *o;
@@ -144,10 +149,22 @@ int holder_start (struct job_manager *ctx,
     }
     if (pack_ranks (ranks, &o) < 0)
         return -1;
-    if ((rc = post_start (ctx, job, description, o, &error)) < 0)
-        log_refusal (ctx, job, "epilog-start", &error);
+    if (streq (name, "epilog-start"))
+        rc = post_start (ctx, job, description, o, &error);
+    else
+        rc = post_finish (ctx, job, description, status, o, &error);
+    if (rc < 0)
+        log_refusal (ctx, job, name, &error);
     ERRNO_SAFE_WRAP (json_decref, o);
     return rc;
+}
+
+int holder_start (struct job_manager *ctx,
+                  struct job *job,
+                  const char *description,
+                  const struct idset *ranks)
+{
+    return post (ctx, job, "epilog-start", description, 0, ranks);
 }
 
 int holder_finish (struct job_manager *ctx,
@@ -156,21 +173,7 @@ int holder_finish (struct job_manager *ctx,
                    int status,
                    const struct idset *ranks)
 {
-    flux_error_t error;
-    json_t *o;
-    int rc;
-
-    err_init (&error);
-    if (!job || !description) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (pack_ranks (ranks, &o) < 0)
-        return -1;
-    if ((rc = post_finish (ctx, job, description, status, o, &error)) < 0)
-        log_refusal (ctx, job, "epilog-finish", &error);
-    ERRNO_SAFE_WRAP (json_decref, o);
-    return rc;
+    return post (ctx, job, "epilog-finish", description, status, ranks);
 }
 
 static struct job *lookup (struct job_manager *ctx,

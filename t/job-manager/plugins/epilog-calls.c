@@ -173,6 +173,7 @@ static const struct flux_plugin_handler tab[] = {
     { "job.state.run", calls_cb, NULL },
     { "job.state.cleanup", calls_cb, NULL },
     { "job.state.inactive", calls_cb, NULL },
+    { "job.event.partial-free", calls_cb, NULL },
     { 0 },
 };
 

@@ -7,18 +7,15 @@
  * count of holders right.  Every call that is expected to be refused is
  * followed by a look that nothing has changed.
  *
- * malloc(3) and its kin are replaced here, so that any allocation can be
- * made to fail, and so that what is never freed is found.  (valgrind(1) puts
- * its own in their place, unless --soname-synonyms=somalloc=nouserintercepts.)
+ * Any allocation can be made to fail, and what is never freed is found: see
+ * heap.h.
  */
 
 #if HAVE_CONFIG_H
 #include "config.h"
 #endif
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE // RTLD_NEXT
-#endif
-#include <dlfcn.h>
+#include "src/modules/job-manager/test/heap.h" // first: it asks for RTLD_NEXT
+
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -29,107 +26,6 @@
 
 #include "src/common/libtap/tap.h"
 #include "src/modules/job-manager/epilog.h"
-
-/* Allocation
- */
-
-static struct {
-    bool armed;
-    int countdown; // allocations that still work
-    bool failed;
-    long live;     // allocations less frees
-} heap;
-
-/* The functions that are replaced, from whatever library would have served.
- */
-static struct {
-    bool looked_up;
-    void *(*malloc) (size_t);
-    void *(*calloc) (size_t, size_t);
-    void *(*realloc) (void *, size_t);
-    void (*free) (void *);
-} real;
-
-/* dlsym(3) may itself allocate or free: it finds no memory then, which it
- * can do without.  Return false in that case.
- */
-static bool heap_lookup (void)
-{
-    if (!real.looked_up) {
-        real.looked_up = true;
-        *(void **)&real.malloc = dlsym (RTLD_NEXT, "malloc");
-        *(void **)&real.calloc = dlsym (RTLD_NEXT, "calloc");
-        *(void **)&real.realloc = dlsym (RTLD_NEXT, "realloc");
-        *(void **)&real.free = dlsym (RTLD_NEXT, "free");
-    }
-    return real.free != NULL;
-}
-
-static bool heap_fails (void)
-{
-    if (heap_lookup () && (!heap.armed || heap.countdown-- > 0))
-        return false;
-    heap.failed = true;
-    errno = ENOMEM;
-    return true;
-}
-
-static void *heap_note (void *p)
-{
-    if (p)
-        heap.live++;
-    return p;
-}
-
-/* From now on, 'count' allocations work and all later ones fail.
- */
-static void heap_arm (int count)
-{
-    heap.countdown = count;
-    heap.failed = false;
-    heap.armed = true;
-}
-
-/* Return true if an allocation failed since heap_arm().  Keeps errno.
- */
-static bool heap_disarm (void)
-{
-    heap.armed = false;
-    return heap.failed;
-}
-
-void *malloc (size_t size)
-{
-    return heap_fails () ? NULL : heap_note (real.malloc (size));
-}
-
-void *calloc (size_t n, size_t size)
-{
-    return heap_fails () ? NULL : heap_note (real.calloc (n, size));
-}
-
-void *realloc (void *p, size_t size)
-{
-    if (heap_fails ())
-        return NULL;
-    return p ? real.realloc (p, size) : heap_note (real.realloc (p, size));
-}
-
-void free (void *p)
-{
-    if (p && heap_lookup ()) {
-        heap.live--;
-        real.free (p);
-    }
-}
-
-char *strdup (const char *s)
-{
-    size_t size = strlen (s) + 1;
-    char *cpy = malloc (size);
-
-    return cpy ? memcpy (cpy, s, size) : NULL;
-}
 
 /* Looking at a ledger
  */
@@ -782,7 +678,7 @@ static void test_decode_bounded (void)
     bool failed;
 
     setup (&l, "0-3");
-    heap_arm (2); // one set: its head and its body
+    heap_arm (2, HEAP_REST); // one set: its head and its body
     set = epilog_decode (l.ep, "0-4294967294", &l.error);
     failed = heap_disarm ();
     ok (!set && !failed, "0-4294967294 costs no more than the empty set");
@@ -1568,7 +1464,7 @@ static void test_set_ranks (void)
         for (;;) {
             bool failed;
 
-            heap_arm (count);
+            heap_arm (count, HEAP_REST);
             rc = epilog_set_ranks (late.ep, set);
             failed = heap_disarm ();
             after = state (late.ep);
@@ -1729,7 +1625,7 @@ static void make_step (struct ledger *l,
         int rc;
 
         l->error.text[0] = '\0';
-        heap_arm (count);
+        heap_arm (count, HEAP_REST);
         errno = 0;
         rc = step->call (l, set);
         errnum = errno;

@@ -35,7 +35,7 @@ static struct {
 /* Allocations that were not freed.  AddressSanitizer has some of its own, such
  * as strndup(3), and looks for leaks itself.
  */
-static long heap_live (void)
+static inline long heap_live (void)
 {
 #if __SANITIZE_ADDRESS__
     return 0;

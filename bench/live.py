@@ -16,6 +16,7 @@ import importlib
 import os
 import signal
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 from typing import Callable
@@ -39,6 +40,10 @@ BATCH = 0.010  # seconds: an event batch, the most that partial release may add
 MOVE_RANKS = 256
 MOVE_SECONDS = 10.0
 RETURNED_MIN = 0.99
+
+PERILOG_RANKS = 1024
+PERILOG_SECONDS = 4.0
+PERILOG_DELAYS = {"at the end": -1.0, "release-after=1s": 1.0, "release-after=0": 0.0}
 
 HELD_RANKS = 1024
 HELD_JOBS = 1000
@@ -169,6 +174,35 @@ def movement(patched: Instance, stock: Instance) -> None:
     )
 
 
+def build_mock(tree: Path) -> Path:
+    """Compile perilog_mock.c against a patched tree; return the plugin."""
+    plugin = PROJECT / "build/perilog-mock.so"
+    plugin.parent.mkdir(exist_ok=True)
+    include = [tree, tree / "config", tree / "src/include"]
+    command = ["cc", "-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-DHAVE_CONFIG_H"]
+    command += [f"-I{path}" for path in include]
+    command += ["-o", str(plugin), str(PROJECT / "bench/perilog_mock.c")]
+    command += [str(tree / "src/common/.libs/libflux-internal.a"), "-ljansson"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InstanceError(f"perilog_mock.c: {done.stderr}")
+    return plugin
+
+
+def perilog(patched: Instance, stock: Instance) -> None:
+    """The administrative epilog by rank, with processes that are mocks."""
+    patched.ask("load", plugin=str(build_mock(patched.tree)))
+    patched.ask("machine", ranks=PERILOG_RANKS)
+    what = f"per-rank epilog, {PERILOG_RANKS} nodes, {PERILOG_SECONDS:.0f} s"
+    for name, delay in PERILOG_DELAYS.items():
+        result = patched.ask("perilog", ranks=PERILOG_RANKS, seconds=PERILOG_SECONDS, delay=delay)
+        say(
+            f"{what}, {name}",
+            f"{result['events']} events, {result['frees']} sched.free,"
+            f" {result['seconds']:.2f} s, {result['held']:.0f} node-seconds",
+        )
+
+
 def restart(patched: Instance, stock: Instance) -> None:
     """Restart and memory with many jobs in their epilog. The last measure: no job runs after."""
     kinds = {"patched": (patched, LET_GO), "stock": (stock, None)}
@@ -201,7 +235,7 @@ def restart(patched: Instance, stock: Instance) -> None:
         say(f"job manager memory for each, {kind}", f"{each / 1024:.1f} KiB")
 
 
-MEASURES = [throughput, bursts, latency, movement, restart]
+MEASURES = [throughput, bursts, latency, movement, perilog, restart]
 
 
 def trees() -> tuple[Path, Path] | str:

@@ -16,10 +16,12 @@ import live_restart
 
 WORK = {
     "machine": live_machine.make,
+    "load": live_machine.load,
     "run_jobs": live_job.run_jobs,
     "burst": live_job.burst,
     "last_finish": live_job.last_finish,
     "move_data": live_job.move_data,
+    "perilog": live_job.perilog,
     "prepare": live_restart.prepare,
     "restart": live_restart.restart,
     "memory": live_restart.memory,

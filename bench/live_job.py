@@ -274,3 +274,33 @@ def move_data(handle: Any, ranks: int, seconds: float) -> Dict[str, float]:
         returned += len(free["ranks"]) * max(0.0, end - free["timestamp"])
     journal.wait(jobid, "clean")
     return {"returned": returned, "possible": sum(end - at for at in finished)}
+
+
+def perilog(handle: Any, ranks: int, seconds: float, delay: float) -> Dict[str, Any]:
+    """A per-rank epilog whose processes end one after the other, the last after ``seconds``.
+
+    They are mocks of perilog_mock.c, which has to be loaded, with its ``delay``. Returns the
+    numbers of ``events`` that the job had after its end and of ``frees``, the ``seconds`` that the
+    epilog took, and ``held``, the node-seconds from the start of the epilog to each sched.free.
+    """
+    names = ("epilog-start", "epilog-finish", "partial-free", "free", "clean")
+    journal = Journal(*names)
+    spec = JobspecV1.from_command(["true"], num_tasks=ranks, num_nodes=ranks, cores_per_task=2)
+    spec.setattr("system.exec.test.run_duration", "0.001s")
+    mock = {"ranks": ranks, "seconds": seconds, "delay": delay}
+    spec.setattr("system.perilog-mock", mock)
+    frees = Frees()
+    jobid = submit_async(handle, spec.dumps()).get_id()
+    events = [journal.wait(jobid, "epilog-start")]
+    while events[-1]["name"] != "clean":
+        events.append(journal.next())
+    begin = events[0]["timestamp"]
+    seen = [frees.next()]
+    while not seen[-1]["final"]:
+        seen.append(frees.next())
+    return {
+        "events": len(events),
+        "frees": len(seen),
+        "seconds": events[-1]["timestamp"] - begin,
+        "held": sum(len(free["ranks"]) * (free["timestamp"] - begin) for free in seen),
+    }

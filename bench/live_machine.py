@@ -24,7 +24,12 @@ def prepare(handle: Any, path: str) -> None:
     Jobspecs are not validated: the processes that do it end when idle, and start anew at any time.
     """
     command("module", "reload", "-f", "job-ingest", "disable-validator")
-    handle.rpc("job-manager.jobtap", {"load": path}).get()
+    load(handle, path)
+
+
+def load(handle: Any, plugin: str) -> None:
+    """Load a jobtap plugin."""
+    handle.rpc("job-manager.jobtap", {"load": plugin}).get()
 
 
 def make(handle: Any, ranks: int, cores: int = 2) -> None:

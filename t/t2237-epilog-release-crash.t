@@ -606,16 +606,16 @@ cat >points <<'EOT'
 journaled|part|event.c:event_job_process_entry:event_job_update|epilog-finish|release||0-3|0 1-3 final
 taken|part|event.c:event_job_cache:event_index|epilog-finish|release||0-3|0 1-3 final
 batched|part|event.c:event_job_process_entry:FLUX_JOB_STATE_RUNNING|epilog-finish|release||0-3|0 1-3 final
-due|part|handoff.c:let_go_soon:flux_watcher_start|epilog-finish|release||0-3|0 1-3 final
+due|part|handoff.c:let_go_soon:zhashx_insert|epilog-finish|release||0-3|0 1-3 final
 +commit-sent|part|event.c:event_batch_commit:flux_future_then|epilog-finish|epilog-finish||0-3|0 1-3 final
 reload-free-sent|reload|claim.c:free_send_now:flux_future_destroy||epilog-finish|0|0-3|0 1-3 final
-timer|part|handoff.c:timer_cb:let_go|epilog-finish|epilog-finish||0-3|0 1-3 final
+timer|part|handoff.c:let_all_go:let_go|epilog-finish|epilog-finish||0-3|0 1-3 final
 claimed|part|handoff.c:hand_over:housekeeping_start|epilog-finish|epilog-finish||0-3|0 1-3 final
 free-unsent|part|claim.c:free_send_now:flux_rpc_pack|epilog-finish|epilog-finish||0-3|0 1-3 final
 +free-sent|part|claim.c:free_send_now:flux_future_destroy|epilog-finish|epilog-finish|0|0-3|0 1-3 final
 returned|part|alloc.c:free_request:if (rc != 0)|epilog-finish|epilog-finish|0|0-3|0 1-3 final
 unmarked|part|epilog.c:epilog_gone|epilog-finish|epilog-finish|0|0-3|0 1-3 final
-gone|part|handoff.c:hand_over:rc = event_job_post_pack|epilog-finish|epilog-finish|0|0-3|0 1-3 final
+gone|part|handoff.c:hand_over:if (!last)|epilog-finish|epilog-finish|0|0-3|0 1-3 final
 partial-free-queued|part|event.c:event_job_post_entry:json_array_size:2|epilog-finish|epilog-finish|0|0-3|0 1-3 final
 +partial-free-journaled|part|event.c:event_job_process_entry:event_job_update:2|partial-free|epilog-finish|0|0-3|0 1-3 final
 partial-free-batched|part|event.c:event_job_process_entry:FLUX_JOB_STATE_RUNNING:2|partial-free|epilog-finish|0|0-3|0 1-3 final
@@ -629,7 +629,7 @@ next-commit-sent|next|event.c:event_batch_commit:flux_future_then:2|partial-free
 final-unsent|last|claim.c:free_send_now:flux_rpc_pack|epilog-finish|partial-free|0-2|3|3 final
 +final-sent|last|claim.c:free_send_now:flux_future_destroy|epilog-finish|partial-free|0-2 3 final|3|3 final
 claim-ended|last|epilog.c:epilog_gone|epilog-finish|partial-free|0-2 3 final|3|3 final
-free-unposted|last|handoff.c:post_free:event_job_post_pack|epilog-finish|partial-free|0-2 3 final|3|3 final
+free-unposted|last|handoff.c:record_post:event_job_post_entry|epilog-finish|partial-free|0-2 3 final|3|3 final
 free-queued|last|event.c:event_job_post_entry:json_array_size:2|epilog-finish|partial-free|0-2 3 final|3|3 final
 free-journaled|last|event.c:event_job_process_entry:event_job_update:2|free|partial-free|0-2 3 final|3|3 final
 clean-queued|last|event.c:event_job_post_entry:json_array_size:3|free|partial-free|0-2 3 final|3|3 final
@@ -639,7 +639,7 @@ clean-commit-sent|last|event.c:event_batch_commit:flux_future_then|clean|clean|0
 reuse-commit-sent|reuse|event.c:event_batch_commit:flux_future_then:2|partial-free|partial-free|0 1|2-3|2-3 final
 +clean-committed|last|event.c:commit_continuation:flux_future_get|clean|clean|0-2 3 final||
 +open-final-sent|open|claim.c:free_send_now:flux_future_destroy|epilog-finish|epilog-finish|0-2 3 final|3|3 final
-open-free-unposted|open|handoff.c:post_free:event_job_post_pack|epilog-finish|epilog-finish|0-2 3 final|3|3 final
+open-free-unposted|open|handoff.c:record_post:event_job_post_entry|epilog-finish|epilog-finish|0-2 3 final|3|3 final
 open-free-journaled|open|event.c:event_job_process_entry:event_job_update:2|free|epilog-finish|0-2 3 final|3|3 final
 open-free-commit-sent|open|event.c:event_batch_commit:flux_future_then:2|free|free|0-2 3 final||
 +open-free-committed|open|event.c:commit_continuation:flux_future_get:2|free|free|0-2 3 final||
@@ -676,8 +676,17 @@ hk-removed|hkdone|housekeeping.c:bulk_complete:allocation_remove|partial-free|pa
 hk-last-ended|hklast|housekeeping.c:housekeeping_finish_one:idset_clear|clean|clean|1||
 +hk-final-sent|hklast|claim.c:free_send_now:flux_future_destroy|clean|clean|1 0 final||
 EOT
+
+test_expect_success 'each place is in the source' '
+	cut -d"|" -f3 points >places &&
+	while read -r place; do
+		${SHARNESS_TEST_SRCDIR}/scripts/epilog-crash.sh - "$place" \
+		    >line </dev/null &&
+		test -s line || return 1
+	done <places
+'
+
 # CRASH_POINTS=NAME,... does these only.
-#
 last=
 while IFS="|" read -r name scenario place journal log frees told freed; do
 	case "$name,$CRASH_POINTS," in

@@ -11,6 +11,9 @@ finish.
 test -n "$FLUX_TESTS_LOGFILE" && set -- "$@" --logfile
 . $(dirname $0)/sharness.sh
 
+# Errors are looked at: one line, whatever this test was started with.
+unset FLUX_PYCLI_LOGLEVEL
+
 # A job that is held for good must not hold the instance.
 export FLUX_DISABLE_JOB_CLEANUP=t
 
@@ -296,6 +299,7 @@ test_expect_success 'if draining fails, nothing is released' '
 	flux module remove resource &&
 	fails 1 "drain: .*: nothing was released" \
 	    flux epilog release --drain=x $id copy 7 &&
+	grep "ERROR: drain" fails.err &&
 	list_is "{description} {held.ranks}" $id <<-EOT &&
 	copy 3,7
 	unmount 3
@@ -389,7 +393,7 @@ test_expect_success 'completions know it' '
 	EOT
 	cat >complete.expected <<-EOT &&
 	epilog
-	list hold release finish -h --help
+	list hold release finish run -h --help
 	release
 	--json
 	--drain=

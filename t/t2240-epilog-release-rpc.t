@@ -87,6 +87,7 @@ test_expect_success 'the list says that it has not ended' '
 	jq -e ".jobs[0].state == \"RUN\"" run.json &&
 	jq -e ".jobs[0].userid == $(id -u)" run.json &&
 	jq -e ".jobs[0].ranks == \"0-7\"" run.json &&
+	jq -e ".jobs[0].ended == false" run.json &&
 	jq -e ".jobs[0].obstacle | test(\"not ended\")" run.json
 '
 test_expect_success 'it is held when it ends' '
@@ -95,6 +96,7 @@ test_expect_success 'it is held when it ends' '
 	epilog_allocated_are 0-7 &&
 	rpc epilog-list "{\"id\":$dec}" >cleanup.json &&
 	jq -e ".jobs[0].state == \"CLEANUP\"" cleanup.json &&
+	jq -e ".jobs[0].ended == true" cleanup.json &&
 	jq -e ".jobs[0] | has(\"obstacle\") | not" cleanup.json
 '
 test_expect_success 'ranks go when nobody holds them' '

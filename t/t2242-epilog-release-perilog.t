@@ -40,6 +40,11 @@ refused () {
 	grep -e "$text" refused.err
 }
 
+# For this file, and for scripts in instances of their own.
+cat >functions.sh <<'EOT'
+. ${SHARNESS_TEST_SRCDIR}/sharness.d/epilog-job.sh
+. ${SHARNESS_TEST_SRCDIR}/sharness.d/epilog-watch.sh
+
 # Usage: each_of RANKS
 # Print the numbers of a range.
 each_of () {
@@ -63,7 +68,7 @@ epilogs_run () {
 	local id
 	id=$(flux job id --to=dec $1)
 	for rank in $(each_of $2); do
-		test_wait_until -i 600 "test -s $id.$rank.pid" || return 1
+		wait_for_file $id.$rank.pid || return 1
 	done
 }
 
@@ -91,6 +96,18 @@ finishes_are () {
 	echo >&2 "finishes: got '$got', want '$*'"
 	return 1
 }
+
+# Usage: wait_for_file PATH
+wait_for_file () {
+	local tries=600
+	until test -s $1; do
+		tries=$(($tries-1))
+		test $tries -gt 0 || return 1
+		sleep 0.1
+	done
+}
+EOT
+. ./functions.sh
 
 # Usage: drained_are RANKS
 # These are drained, and then no more.
@@ -406,6 +423,52 @@ test_expect_success 'a lost rank and a failed one' '
 	epilog_wait $id clean &&
 	exception_is $id "exited with code=1 .*rank 3-4" &&
 	drained_are 3-4
+'
+#
+# The processes don't outlive their instance, what went does.
+#
+
+cat >before.sh <<-EOT
+. ./functions.sh
+flux jobtap load perilog.so
+id=\$(run_job 0-2)
+tell \$id 1 0
+epilog_wait_gone \$id 1
+echo \$id >stopped
+EOT
+cat >after.sh <<-EOT
+. ./functions.sh
+flux jobtap load perilog.so
+epilog_watch_start after.jsonl
+id=\$(cat stopped)
+epilog_allocated_are 0,2
+next=\$(run_job 1)
+tell \$next 1 0
+epilog_wait \$next clean
+flux epilog list -no "{description} {held.ranks}" \$id >stopped.list
+flux epilog finish --status=1 \$id job-manager.epilog
+epilog_wait \$id clean
+finishes_are \$id 0:1 1
+epilog_handoffs_are \$id "1 free"
+epilog_allocated_are ""
+epilog_watch_check after.jsonl
+EOT
+
+# Usage: restart_with SCRIPT
+restart_with () {
+	mkdir -p state &&
+	run_timeout 300 flux start -s3 -Sstatedir=$(pwd)/state \
+	    -c $(pwd)/config.toml sh -ex $1
+}
+
+test_expect_success 'an instance stops while its epilog holds ranks' '
+	configure "release-after = \"0\"" &&
+	restart_with before.sh
+'
+test_expect_success 'the next one has them held, and an admin ends that' '
+	restart_with after.sh &&
+	echo "job-manager.epilog 0,2" >stopped.expected &&
+	test_cmp stopped.expected stopped.list
 '
 test_expect_success 'nothing was freed twice, freed while held, or lost' '
 	epilog_watch_check

@@ -214,6 +214,19 @@ def test_new_events_after_a_restart_are_judged() -> None:
         feed(HELD).restart([*HELD, new], R, len(HELD), 1.5)
 
 
+def test_resources_without_alloc_event() -> None:
+    """Canceled before the answer came: its actions are as they were, and R is known now."""
+    events = [event("exception", type="cancel", severity=0), start(""), start()]
+    model = JobModel("job", [], [])
+    for one in events:
+        model.feed(one, None, {True})
+    model.restart(events, R, len(events), 1.5)
+    assert model.own_actions() == ["a", "a"]
+    model.feed(finish("4"), R, {True})
+    with pytest.raises(Wrong, match="taken"):
+        model.feed(finish("9"), R, {True})
+
+
 def test_bad_events_in_an_eventlog() -> None:
     events = [*RUN, *DONE, start("9"), finish("4", "b"), finish("", "a")]
     model = JobModel("job", [], [])

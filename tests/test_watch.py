@@ -131,6 +131,15 @@ RIGHT = {
         ev("free"),
         ev("clean"),
     ],
+    "canceled before the answer to alloc came": [
+        ev("submit"),
+        ev("exception", type="cancel", severity=0),
+        rec("alloc", 1, R=R("0-3")),
+        ev("epilog-start", description="a"),
+        free("0-3", True),
+        ev("epilog-finish", description="a", status=0),
+        ev("clean"),
+    ],
     "no resources": [ev("submit"), ev("exception", type="cancel", severity=0), ev("clean")],
     "parts": [*HALF, *REST],
     "parts, asked all along": [
@@ -280,6 +289,10 @@ WRONG = {
         "partial-free of ranks that went before: 2",
     ),
     "freed in RUN": ([*alloc("0-3"), free("0-3", True)], "that a running job has: 0-3"),
+    "freed before the alloc event": (
+        [ev("submit"), rec("alloc", 1, R=R("0-3")), free("0-3", True)],
+        "sched.free of ranks 0-3 before the alloc event",
+    ),
     "freed before the exec system is done": (
         [*alloc("0-3"), *done()[:2], free("0-3", True)],
         "that the exec system has: 0-3",
@@ -443,6 +456,12 @@ def test_history_counts() -> None:
     assert "f2: sched.free of ranks 2-3: freed twice: 2-3" in books.check(
         [*history, START, *ended([free("2-3", False), *REST])]
     )
+
+
+def test_history_without_release() -> None:
+    """An exec system does not come back to a job that has ended: its release may be lost."""
+    history = [*alloc("0-3")[::2], *done()[:2], ev("epilog-start", description="a")]
+    assert books.check([*history, START, *ended(REST[:1] + [free("0-3", True), *REST[2:]])]) == []
 
 
 def test_history_in_housekeeping() -> None:

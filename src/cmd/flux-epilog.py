@@ -22,8 +22,9 @@ from flux.job.epilog import (
     epilog_list_async,
     epilog_start,
 )
+from flux.job.epilog_run import EpilogRun, drain_ranks
 from flux.resource import ResourceSet
-from flux.util import Deduplicator, UtilConfig
+from flux.util import Deduplicator, UtilConfig, parse_fsd
 
 LOGGER = logging.getLogger("flux-epilog")
 
@@ -284,20 +285,12 @@ def drain(handle, jobid, description, targets, reason):
         )
     if not ranks:
         raise ValueError("no ranks to let go of: nothing was drained")
-    request = {"targets": str(ranks), "reason": reason, "mode": "update"}
     try:
-        handle.rpc("resource.drain", request, nodeid=0).get()
+        drain_ranks(handle, ranks, reason)
     except OSError as exc:
-        raise OSError(
-            exc.errno, f"drain: {exc.strerror}: nothing was released"
-        ) from None
-    # The answer above is sent before the scheduler is told, the one below after
-    drained = IDset()
-    for idset in handle.rpc("resource.status", nodeid=0).get()["drain"]:
-        drained.add(idset)
-    missing = ranks.difference(drained)
-    if missing:
-        raise ValueError(f"ranks {missing} are not drained: nothing was released")
+        raise OSError(exc.errno, f"{exc.strerror}: nothing was released") from None
+    except ValueError as exc:
+        raise ValueError(f"{exc}: nothing was released") from None
     return str(ranks)
 
 
@@ -320,6 +313,29 @@ def release(args):
 def finish(args):
     """End an action"""
     epilog_finish(flux.Flux(), args.jobid, args.description, args.status)
+
+
+def run(args):
+    """Run a command when a job has ended, and release its nodes as it gets done"""
+    handle = flux.Flux()
+    hosts = Hosts(handle)
+    ranks = parse_targets(handle, args.on)
+    handle.log_set_appname("flux-epilog")
+    hosts.names  # now: the answer would get lost later
+    well = EpilogRun(
+        handle,
+        args.jobid,
+        args.command,
+        ranks=ranks,
+        per_rank=args.per_rank or args.on is not None,
+        timeout=args.timeout,
+        drain_failed=args.drain_failed,
+        label_io=args.label_io,
+        description=args.description,
+        resume=args.resume,
+        nodelist=lambda ranks: str(hosts.nodelist(sorted(ranks))),
+    ).run()
+    sys.exit(0 if well else 1)
 
 
 def add_action_arguments(parser):
@@ -395,6 +411,54 @@ def parse_args():
     add_action_arguments(finish_parser)
     finish_parser.set_defaults(func=finish)
 
+    run_parser = subparsers.add_parser(
+        "run",
+        usage="flux epilog run [OPTIONS] JOB -- COMMAND...",
+        help="run a command when a job has ended, and release its nodes",
+    )
+    where = run_parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--per-rank",
+        action="store_true",
+        help="Run COMMAND on each node of the job, not just here,"
+        " and release each as it gets done",
+    )
+    where.add_argument(
+        "--on",
+        metavar="TARGETS",
+        help="Hold TARGETS only, hosts or ranks, and run COMMAND on each",
+    )
+    run_parser.add_argument(
+        "--timeout",
+        metavar="FSD",
+        type=parse_fsd,
+        help="Kill COMMAND if it takes longer",
+    )
+    run_parser.add_argument(
+        "--drain-failed",
+        action="store_true",
+        help="Drain nodes where COMMAND fails before they are released",
+    )
+    run_parser.add_argument(
+        "--label-io", action="store_true", help="Label lines of output with the rank"
+    )
+    run_parser.add_argument(
+        "--description",
+        metavar="NAME",
+        default="run",
+        help="Name of the epilog action (default: run)",
+    )
+    run_parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="Take up an action that was left behind, on the nodes that it holds",
+    )
+    run_parser.add_argument("jobid", metavar="JOB", type=JobID, help="job ID")
+    run_parser.add_argument(
+        "command", metavar="COMMAND", nargs="+", help="command and its arguments"
+    )
+    run_parser.set_defaults(func=run)
+
     return parser.parse_args()
 
 
@@ -409,7 +473,7 @@ def main():
     try:
         args.func(args)
     except OSError as exc:
-        if exc.errno == errno.ENOSYS:
+        if exc.errno == errno.ENOSYS and "job-manager.epilog" in str(exc):
             raise OSError(
                 exc.errno, f"this job manager has no epilog service: {exc.strerror}"
             ) from None

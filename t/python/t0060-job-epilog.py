@@ -217,6 +217,7 @@ class TestFunctions(EpilogTestCase):
         self.assertEqual(str(job.ranks), "0-3")
         self.assertEqual(str(job.handed_over), "")
         self.assertEqual(str(job.kept), "")
+        self.assertIs(job.ended, False)
         self.assertIn("not ended", job.obstacle)
         (action,) = job.actions
         self.assertEqual(action.description, "a")
@@ -230,6 +231,7 @@ class TestFunctions(EpilogTestCase):
         self.assertEqual(job.state, "CLEANUP")
         self.assertEqual(str(job.handed_over), "3")
         self.assertEqual(str(job.ready), "")
+        self.assertIs(job.ended, True)
         self.assertIsNone(job.obstacle)
 
     def test_list_of_a_job_without_actions_is_empty(self):

@@ -5,7 +5,7 @@
 #
 # Usage: epilog-crash.sh PID PLACE TRIGGER THEN
 #
-#   PID      of the broker
+#   PID      of the broker, or - to print the line or function of PLACE and exit
 #   PLACE    FILE:FUNCTION[:TEXT[:N]], before the Nth time (default: 1) that the
 #            first line of FUNCTION with TEXT in it is executed, or FUNCTION is
 #            called if there is no TEXT.  FILE is in src/modules/job-manager
@@ -42,6 +42,10 @@ fi
 if test -z "$where"; then
 	echo >&2 "epilog-crash: $source: no '$text' in $function()"
 	exit 1
+fi
+if test "$pid" = "-"; then
+	echo "$where"
+	exit 0
 fi
 
 cat >gdb.commands <<HERE

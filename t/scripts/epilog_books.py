@@ -194,6 +194,8 @@ class Books:
             job.known = job.allocated and not job.bypass and not job.dropped
             job.returned = job.gone - decode(record["housekeeping"].get(str(jobid), ""))
             job.final = job.known and job.returned == job.ranks
+            if job.state == "cleanup":  # the exec system may have come back without it
+                job.exec_done = True
 
     def on_end(self, record: dict) -> None:
         """Judge what should have come to an end."""
@@ -370,7 +372,11 @@ class Books:
             self.blame(job, text + ": freed twice: " + encode(ids & job.returned))
         if units != cut(job.units, ids):
             self.blame(job, text + ": not what the job has there")
-        self.check_handover(job, "sched.free", ids - job.gone)
+        if job.allocated:
+            self.check_handover(job, "sched.free", ids - job.gone)
+        elif job.state not in ("cleanup", "inactive"):
+            self.blame(job, text + " before the alloc event")
+        # else it was canceled before the answer came, and never had them
         job.returned |= ids
         in_parts = job.in_parts or not ids <= job.gone  # not stock's release-after
         if self.partial_ok is False and ids != job.ranks and in_parts:

@@ -86,9 +86,10 @@ class Connection:
         return Answer(tag[0], message.topic, errnum, text)
 
     def close(self) -> None:
-        """Be done with it."""
+        """Be done with it. It may be closed already."""
         self.futures.clear()
-        self.poll.unregister(self.handle.pollfd())
+        if self.handle:
+            self.poll.unregister(self.handle.pollfd())
         self.handle = None
 
 

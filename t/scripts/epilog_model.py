@@ -446,14 +446,14 @@ class JobModel:
             raise self.wrong("lost by a restart", str(before[same]))
         self.events = []
         self.reset()
+        if R and not any(event["name"] == "alloc" for event in kept):
+            # the scheduler wrote it, but there is no alloc event: flux-core takes it as R
+            self.oracle = Oracle(encode_idset(units_of(R)))
+            self.oracle.set_keep_last(self.keep[-1])
         self.replaying = True
         for event in kept[:same]:
             self.feed(event, R, {True, False})
         self.replaying = False
-        if R and not self.allocated:
-            # what was written of an alloc event that was not; flux-core takes it as R
-            self.oracle = Oracle(encode_idset(units_of(R)))
-            self.oracle.set_keep_last(self.keep[-1])
         fresh = kept[same:]
         for event in fresh:
             if event["timestamp"] < when:

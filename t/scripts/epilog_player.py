@@ -312,8 +312,10 @@ class Player:
             model = self.find(payload)
             floor = floors.get(model.key, 0)
             model.restart(payload["events"], payload.get("R"), floor, self.down)
-            if self.restarted != "reload":
-                self.floors[model.key] = len(model.events)
+            if self.restarted != "reload":  # what is new is not on disk yet
+                self.floors[model.key] = sum(
+                    event["timestamp"] < self.down for event in model.events
+                )
             if model.key in self.finished:  # it may have come back
                 self.closing.add(model.key)
         for model in list(self.models.values()):

@@ -372,6 +372,15 @@ static json_t *encode_kept (struct epilog *ledger)
                                     : json_sprintf ("%u", kept);
 }
 
+/* Is the job over, with its shells and its prologs?
+ */
+static bool has_ended (struct job *job, struct epilog *ledger)
+{
+    return job->state == FLUX_JOB_STATE_CLEANUP
+        && !job->start_pending
+        && epilog_prolog_count (ledger) == 0;
+}
+
 static json_t *list_job (struct holder *holder, struct job *job)
 {
     struct epilog *ledger = hold_ledger (job);
@@ -383,10 +392,11 @@ static json_t *list_job (struct holder *holder, struct job *job)
         && !(all = fragment_ranks (job->R_redacted))
         && errno != EPROTO)
         return NULL;
-    o = json_pack ("{s:I s:I s:s s:o s:o s:o s:o s:s* s:o}",
+    o = json_pack ("{s:I s:I s:s s:b s:o s:o s:o s:o s:s* s:o}",
                    "id", (json_int_t)job->id,
                    "userid", (json_int_t)job->userid,
                    "state", flux_job_statetostr (job->state, "L"),
+                   "ended", has_ended (job, ledger),
                    "ranks", encode (all ? all : epilog_ranks (ledger)),
                    "handed_over", encode (epilog_handed_over (ledger)),
                    "kept", encode_kept (ledger),

@@ -17,8 +17,9 @@
  *     and goes on, without it ends.  'status' is 0 if absent.
  *   job-manager.epilog-list {"id"?} -> {"jobs":[...]}
  *     Jobs with outstanding actions, in no order, or only the job asked for,
- *     if it has any.  {"id", "userid", "state", "ranks", "handed_over", "kept",
- *     "ready", "obstacle"?, "actions":[...]}: ranks of R, those that went,
+ *     if it has any.  {"id", "userid", "state", "ended", "ranks",
+ *     "handed_over", "kept", "ready", "obstacle"?, "actions":[...]}: is it over,
+ *     with its shells and prologs; ranks of R, those that went,
  *     that one is kept back by final-free, those that nobody holds but that
  *     are still here, and the reason why no rank can go at the moment.
  *     Actions, oldest first: {"description", "t_start", "held", "released"}.

@@ -72,17 +72,21 @@ class EpilogJob(NamedTuple):
         id (JobID): the job
         userid (int): its user
         state (str): "RUN" or "CLEANUP"
+        ended (bool): nothing of the job runs any more: no shell, no prolog
         ranks (IDset): all ranks of the job
         handed_over (IDset): those that have gone, no matter who held them
         kept (IDset): those that no action holds, but are kept back until no
             action is outstanding, see final-free in
             :man5:`flux-config-job-manager`
+        ready (IDset): those that no action holds, but are still here
+        obstacle (str): why no rank can go at present, None if there is no reason
         actions (list of EpilogAction): oldest first
     """
 
     id: JobID
     userid: int
     state: str
+    ended: bool
     ranks: IDset
     handed_over: IDset
     kept: IDset
@@ -204,6 +208,7 @@ def _decode_job(job: Dict[str, Any]) -> EpilogJob:
         JobID(job["id"]),
         job["userid"],
         job["state"],
+        job["ended"],
         IDset(job["ranks"]),
         IDset(job["handed_over"]),
         IDset(job["kept"]),

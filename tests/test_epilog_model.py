@@ -189,6 +189,15 @@ def test_job_that_is_gone() -> None:
         model.answered(model.request("epilog-start", "{}"), errno.EINVAL)
 
 
+def test_too_many_to_start_a_prolog() -> None:
+    """Actions count from CLEANUP on, prologs always."""
+    model = feed([*RUN, *DONE, *[start("4")] * 254])
+    assert model.check("prolog-start", {}) == set()
+    model.feed(event("prolog-start", description="p"), R, {True})
+    assert model.check("prolog-start", {}) == {errno.EOVERFLOW}
+    assert feed([event("alloc"), *[start("4")] * 255]).check("prolog-start", {}) == set()
+
+
 # Restarts
 
 

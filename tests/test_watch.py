@@ -69,9 +69,9 @@ def done(jobid: int = 1) -> List[Record]:
     ]
 
 
-def tasks(**ranks: str) -> Record:
+def tasks(at: float = 0.0, **ranks: str) -> Record:
     """Return the record of what housekeeping has, as job1="0-3"."""
-    return rec("tasks", housekeeping={key[3:]: value for key, value in ranks.items()})
+    return rec("tasks", housekeeping={key[3:]: value for key, value in ranks.items()}, at=at)
 
 
 START = rec("start", housekeeping={}, online=True)
@@ -153,6 +153,7 @@ RIGHT = {
         tasks(),
     ],
     "parts to housekeeping": [*HALF_TASKS, *REST_TASKS],
+    "traces that come late": [*HALF_TASKS, tasks(1.0), tasks(2.0), free("2-3", False), *REST],
     "ranks that went are another's": [
         *HALF,
         *alloc("2-3", 2),
@@ -306,7 +307,7 @@ WRONG = {
         ],
         "that a prolog holds: 0-3",
     ),
-    "lost": ([*HALF_TASKS, tasks(), *REST], "ranks are lost: 2-3"),
+    "lost": ([*HALF_TASKS, tasks(1.0), tasks(11.0), *REST], "ranks are lost: 2-3"),
     "lost at the end": ([*HALF, REST[0], *REST[2:]], "ranks are lost: 0-1"),
     "not freed at the end": (
         [*HALF, rec("offline"), HELLO, told(1, "2-3"), READY, REST[0], *REST[2:]],

@@ -154,7 +154,7 @@ class Watch:
             self.write("end", housekeeping=ranks, statuses=self.statuses)
             self.out.close()
         else:
-            self.write("tasks", housekeeping=ranks)
+            self.write("tasks", housekeeping=ranks, at=time.monotonic())
 
     def traced(self, message):
         """Write what a message says between job manager and scheduler, if it matters."""

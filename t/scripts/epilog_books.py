@@ -17,7 +17,7 @@ ready        the scheduler is ready
 offline      the scheduler goes
 raise        an exception is asked for: id, type, severity
 status       job-manager.resource-status: allocated (R), or error (text)
-tasks        housekeeping (dictionary of id as text: idset of ranks it still has)
+tasks        housekeeping (dictionary of id as text: idset of ranks it still has), at (s)
 end          the watch ends: housekeeping, statuses (how many "status" should be there)
 
 Each record that names a job has "id" (int). R is RFC 20, idsets are RFC 22.
@@ -28,6 +28,7 @@ from typing import Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 Units = Dict[int, FrozenSet[Tuple[str, int]]]  # what a set of resources has, by rank
 
 RANKS_MAX = 1 << 20  # more than any job has
+LATE = 10.0  # seconds that a free may take from the job manager to these books
 
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
@@ -122,7 +123,7 @@ class Job:
         self.returned = set()  # type: Set[int]  to the scheduler
         self.final = False
         self.in_parts = False  # some of its ranks went before the last
-        self.lost = set()  # type: Set[int]  as the last tasks record had it
+        self.lost = {}  # type: Dict[int, float]  missing since, by the last tasks record
 
     @property
     def ranks(self) -> Set[int]:
@@ -162,7 +163,6 @@ class Books:
         self.violations = []  # type: List[str]
         self.jobs = {}  # type: Dict[int, Job]
         self.began = False
-        self.ended = False
         self.statuses = 0
         self.online = True
         self.partial_ok = True
@@ -199,7 +199,6 @@ class Books:
 
     def on_end(self, record: dict) -> None:
         """Judge what should have come to an end."""
-        self.ended = True
         if not record["statuses"] or record["statuses"] != self.statuses:
             self.blame(None, "resource-status was not answered")
         self.on_tasks(record)
@@ -478,16 +477,17 @@ class Books:
             busy = decode(record["housekeeping"].get(str(jobid), ""))
             if not self.partial_ok and busy:
                 continue
-            lost = job.gone - job.returned - busy
-            if lost & job.lost:  # a trace may come after an answer, but not twice
-                self.blame(job, "ranks are lost: " + encode(lost & job.lost))
-            job.lost = lost
-
+            missing = job.gone - job.returned - busy
+            at = record.get("at", 0.0)
+            job.lost = {rank: job.lost.get(rank, at) for rank in missing}
+            lost = {rank for rank, since in job.lost.items() if at - since >= LATE}
+            if lost:
+                self.blame(job, "ranks are lost: " + encode(lost))
 
     def check_lost(self) -> None:
         """At the end, what the last tasks record did not find must have come back."""
         for job in self.jobs.values():
-            lost = job.lost - job.returned
+            lost = set(job.lost) - job.returned
             if lost and job.known and not job.dropped and not job.dropping:
                 self.blame(job, "ranks are lost: " + encode(lost))
 
@@ -498,14 +498,15 @@ def check(records: Iterable[dict], active_ok: bool = False) -> List[str]:
     With ``active_ok``, the watch may have been cut off, and jobs may be active at its end.
     """
     books = Books()
+    ended = False
     for record in records:
-        if active_ok and record["what"] == "end":
-            break
-        books.add(record)
+        ended = record["what"] == "end"
+        if not (active_ok and ended):
+            books.add(record)
     if not books.began:
         books.violations.append("the watch did not begin")
-    elif not books.ended and not active_ok:
-        books.violations.append("the watch was cut off")
-    else:
+    elif ended:
         books.check_lost()
+    elif not active_ok:
+        books.violations.append("the watch was cut off")
     return list(dict.fromkeys(books.violations))

@@ -152,6 +152,11 @@ class JobModel:
         if name not in POSTED and name.startswith(("epilog-", "prolog-")):
             taken = self.state != "cleanup" or name[0] == "p" and self.executing
             return frozenset([] if taken else [errno.EPROTO])
+        if name == "prolog-start" and self.state in ACTIVE and not self.executing:
+            count = self.oracle.prolog_count
+            if self.state == "cleanup":  # actions count from there on
+                count += len(self.oracle.outstanding)
+            return frozenset([errno.EOVERFLOW] if count >= ACTIONS_MAX else [])
         if self.state in ACTIVE and name.startswith("epilog-"):
             trial = copy.deepcopy(self.oracle)
             try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-3.0
-# run: the replay tool on the examples; check: all tests; check-long: hours of them; model: the
-# model checker; bench: figures, as ratios.
+# run: the replay tool on the examples and, where a Flux is, on jobs that run for it; check: all
+# tests; check-long: hours of them; model: the model checker; bench: figures, as ratios.
 
 PYTHON = python3
 PY = .venv/bin/python
@@ -15,6 +15,8 @@ run: setup
 	@$(PY) -m epilog_replay --what-if dws-epilog= examples/hangs.eventlog
 	@echo
 	@$(PY) -m epilog_replay --what-if dws-epilog= --plot build/examples.svg examples
+	@echo
+	@$(PY) scripts/run-live
 
 check: setup
 	@$(PY) -m ruff check .

@@ -170,6 +170,14 @@ test_expect_success 'bad values are refused' '
 	refused "release-after: .-1. is not a duration" "release-after = \"-1\"" &&
 	refused "Expected string" "release-after = 1"
 '
+test_expect_success 'a query of the plugin tells what is set' '
+	configure "release-after = \"1m\"" &&
+	flux jobtap query perilog.so >query.json &&
+	jq -e ".conf.epilog[\"release-after\"] == 60" query.json &&
+	configure &&
+	flux jobtap query perilog.so >query.json &&
+	jq -e ".conf.epilog | has(\"release-after\") | not" query.json
+'
 test_expect_success 'so is a whole-job epilog that lets go by rank' '
 	test_must_fail flux config load <<-EOT 2>whole.err &&
 	[job-manager.epilog]
@@ -303,8 +311,9 @@ test_expect_success 'a rank where it failed stays' '
 	epilog_wait_gone $id 3 &&
 	epilog_allocated_are 0-2
 '
-test_expect_success 'it goes when it is drained' '
-	flux job wait-event -t 60 $id epilog-start &&
+test_expect_success 'it goes when it is drained: the next job does not get it' '
+	next=$(flux submit -N1 --requires=rank:1 true) &&
+	flux job wait-event -t 60 $next priority &&
 	tell $id 0 0 &&
 	epilog_wait $id clean &&
 	finishes_are $id 0:3 768 &&
@@ -313,6 +322,8 @@ test_expect_success 'it goes when it is drained' '
 	flux resource drain -no "{ranks} {reason}" >drain.out &&
 	echo "1-2 epilog failed for job $id" >drain.expected &&
 	test_cmp drain.expected drain.out &&
+	test "$(flux jobs -no {state} $next)" = SCHED &&
+	flux cancel $next &&
 	drained_are 1-2
 '
 test_expect_success 'after a timeout nothing goes before the end' '
@@ -424,6 +435,18 @@ test_expect_success 'a lost rank and a failed one' '
 	exception_is $id "exited with code=1 .*rank 3-4" &&
 	drained_are 3-4
 '
+test_expect_success 'one that hangs besides is named, and so is the timeout' '
+	configure "release-after = \"0\"" "timeout = \"4s\"" "kill-timeout = 2" &&
+	id=$(run_job 2-3) &&
+	tell_and_wait $id 2 ignore-term &&
+	flux overlay disconnect 3 &&
+	epilog_wait $id clean &&
+	finishes_are $id 256 &&
+	exception_is $id "timed out on .*rank 2-3" &&
+	drained_are 2-3 &&
+	kill -KILL $(cat $(flux job id --to=dec $id).2.pid)
+'
+
 #
 # The processes don't outlive their instance, what went does.
 #

@@ -206,6 +206,19 @@ class TestFunctions(EpilogTestCase):
             ],
         )
 
+    def test_unique(self):
+        epilog_start(self.handle, self.jobid, "a", ranks="0", unique=True)
+        with self.assertRaises(OSError) as error:
+            epilog_start(self.handle, self.jobid, "a", ranks="1", unique=True)
+        self.assertEqual(error.exception.errno, errno.EEXIST)
+        epilog_start(self.handle, self.jobid, "b", unique=True)
+        epilog_start(self.handle, self.jobid, "a", ranks="1")
+        (job,) = epilog_list(self.handle, self.jobid)
+        self.assertEqual(
+            [(action.description, str(action.held)) for action in job.actions],
+            [("a", "0"), ("b", "0-3"), ("a", "1")],
+        )
+
     def test_list_is_typed(self):
         started = self.eventlog()[-1].timestamp
         epilog_start(self.handle, self.jobid, "a", ranks="0-2")

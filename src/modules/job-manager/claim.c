@@ -410,17 +410,23 @@ static int compare_ids (const void *item1, const void *item2)
     return *id1 < *id2 ? -1 : *id1 > *id2 ? 1 : 0;
 }
 
-/* Get the ids of jobs that have a claim, oldest first: of two that can't both
- * be told, the older one is.
+/* Get the ids of the 'count' jobs that have a claim, oldest first: of two that
+ * can't both be told, the older one is.  Claims may end while they are told.
  */
-static zlistx_t *sorted_ids (struct claims *claims)
+static flux_jobid_t *sorted_ids (struct claims *claims, size_t count)
 {
-    zlistx_t *ids = zhashx_keys (claims->jobs);
+    flux_jobid_t *ids;
+    size_t index = 0;
+    struct claim *claim;
 
-    if (ids) {
-        zlistx_set_comparator (ids, compare_ids);
-        zlistx_sort (ids);
+    if (!(ids = calloc (count + 1, sizeof (*ids))))
+        return NULL;
+    claim = zhashx_first (claims->jobs);
+    while (claim) {
+        ids[index++] = claim->id;
+        claim = zhashx_next (claims->jobs);
     }
+    qsort (ids, count, sizeof (*ids), compare_ids);
     return ids;
 }
 
@@ -429,8 +435,8 @@ int claims_hello_respond (struct claims *claims, const flux_msg_t *msg)
     struct job_manager *ctx = claims->ctx;
     int partial_ok = 0; // a request without payload says no
     struct idset *told = NULL;
-    zlistx_t *ids;
-    flux_jobid_t *idp;
+    size_t count = zhashx_size (claims->jobs);
+    flux_jobid_t *ids;
     int rc = -1;
 
     (void)flux_request_unpack (msg, NULL, "{s?b}", "partial-ok", &partial_ok);
@@ -438,19 +444,18 @@ int claims_hello_respond (struct claims *claims, const flux_msg_t *msg)
     claims->between = true;
     zlistx_purge (claims->waiting);
 
-    if (!(ids = sorted_ids (claims))) {
-        errno = ENOMEM;
+    if (!(ids = sorted_ids (claims, count)))
         return -1;
-    }
     if (!(told = idset_create (0, IDSET_FLAG_AUTOGROW)))
         goto done;
-    idp = zlistx_first (ids);
-    while (idp) {
-        flux_jobid_t id = *idp; // goes away with the claim
+    for (size_t i = 0; i < count; i++) {
+        flux_jobid_t id = ids[i];
         struct claim *claim = claim_lookup (claims, id);
         const char *obstacle;
         struct job *job;
 
+        if (!claim)
+            continue;
         if (!(job = zhashx_lookup (ctx->active_jobs, &id)))
             job = zhashx_lookup (ctx->inactive_jobs, &id);
         if ((obstacle = hello_obstacle (claims, claim, job, told)))
@@ -459,12 +464,11 @@ int claims_hello_respond (struct claims *claims, const flux_msg_t *msg)
             || (!claims->hello_partial_ok
                 && idset_add (told, claim->returned) < 0))
             goto done;
-        idp = zlistx_next (ids);
     }
     rc = 0;
 done:
     ERRNO_SAFE_WRAP (idset_destroy, told);
-    ERRNO_SAFE_WRAP (zlistx_destroy, &ids);
+    ERRNO_SAFE_WRAP (free, ids);
     return rc;
 }
 

@@ -86,6 +86,7 @@ struct handoff {
     double t_due;               // since when there are any
     flux_watcher_t *retry_timer;
     zhashx_t *failed;           // id => job with ranks to try again
+    zhashx_t *spare;            // empty, but in let_all_go()
     bool hold_logged;           // said that the scheduler is not partial-ok
 
     struct {
@@ -404,22 +405,24 @@ static void let_go (struct handoff *handoff, struct job *job)
     idset_destroy (ranks);
 }
 
-/* Let go of what as many jobs have as are in 'jobs'.  Others may get in there
- * on the way: true is returned if any are left.
+/* Let go of what the jobs in '*jobs' have.  Others may get in there on the
+ * way, and those that fail may come back: true is returned if there are any.
  */
-static bool let_all_go (struct handoff *handoff, zhashx_t *jobs)
+static bool let_all_go (struct handoff *handoff, zhashx_t **jobs)
 {
-    size_t count = zhashx_size (jobs);
+    zhashx_t *now = *jobs;
     struct job *job;
 
-    while (count-- > 0 && (job = zhashx_first (jobs))) {
-        job_incref (job);
-        zhashx_delete (jobs, &job->id);
+    *jobs = handoff->spare;
+    handoff->spare = now;
+    job = zhashx_first (now);
+    while (job) {
         if (job->hold)
             let_go (handoff, job);
-        job_decref (job);
+        job = zhashx_next (now);
     }
-    return zhashx_size (jobs) > 0;
+    zhashx_purge (now);
+    return zhashx_size (*jobs) > 0;
 }
 
 static double get_now (struct handoff *handoff)
@@ -434,7 +437,7 @@ static void timer_cb (flux_reactor_t *r,
 {
     struct handoff *handoff = arg;
 
-    if (let_all_go (handoff, handoff->due)) {
+    if (let_all_go (handoff, &handoff->due)) {
         handoff->t_due = get_now (handoff);
         timer_start (handoff->timer, quiet_timeout);
     }
@@ -447,7 +450,7 @@ static void retry_timer_cb (flux_reactor_t *r,
 {
     struct handoff *handoff = arg;
 
-    if (let_all_go (handoff, handoff->failed))
+    if (let_all_go (handoff, &handoff->failed))
         timer_start (handoff->retry_timer, retry_timeout);
 }
 
@@ -587,6 +590,7 @@ void handoff_destroy (struct handoff *handoff)
         flux_watcher_destroy (handoff->retry_timer);
         zhashx_destroy (&handoff->due);
         zhashx_destroy (&handoff->failed);
+        zhashx_destroy (&handoff->spare);
         free (handoff);
         errno = saved_errno;
     }
@@ -622,6 +626,7 @@ struct handoff *handoff_create (struct job_manager *ctx)
     handoff->ctx = ctx;
     if (!(handoff->due = create_jobs ())
         || !(handoff->failed = create_jobs ())
+        || !(handoff->spare = create_jobs ())
         || !(handoff->timer = create_timer (handoff, timer_cb))
         || !(handoff->retry_timer = create_timer (handoff, retry_timer_cb))
         || flux_aux_set (ctx->h, auxkey, handoff, NULL) < 0)

@@ -53,11 +53,22 @@ static int check_state (struct job *job, flux_error_t *error)
 static int post_start (struct job_manager *ctx,
                        struct job *job,
                        const char *description,
+                       bool unique,
                        json_t *ranks,
                        flux_error_t *error)
 {
     if (check_state (job, error) < 0)
         return -1;
+    if (unique) {
+        if (hold_find (job, description, NULL) == 0) {
+            errno = EEXIST;
+            return errprintf (error,
+                              "an action '%s' is outstanding already",
+                              description);
+        }
+        if (errno != ENOENT)
+            return -1;
+    }
     return event_job_post_pack (ctx->event,
                                 job,
                                 "epilog-start",
@@ -150,7 +161,7 @@ static int post (struct job_manager *ctx,
     if (pack_ranks (ranks, &o) < 0)
         return -1;
     if (streq (name, "epilog-start"))
-        rc = post_start (ctx, job, description, o, &error);
+        rc = post_start (ctx, job, description, false, o, &error);
     else
         rc = post_finish (ctx, job, description, status, o, &error);
     if (rc < 0)
@@ -271,6 +282,7 @@ static void start_cb (flux_t *h,
     flux_jobid_t id;
     const char *description;
     size_t length;
+    int unique = 0;
     json_t *ranks = NULL;
     struct job *job;
     flux_error_t error;
@@ -279,13 +291,19 @@ static void start_cb (flux_t *h,
     handoff_clear_error (h);
     if (unpack (msg,
                 &error,
-                "{s:I s:s% s?o !}",
+                "{s:I s:s% s?b s?o !}",
                 "id", &id,
                 "description", &description, &length,
+                "unique", &unique,
                 "ranks", &ranks) < 0
         || check_description (description, length, &error) < 0
         || !(job = lookup (holder->ctx, id, &error))
-        || post_start (holder->ctx, job, description, ranks, &error) < 0)
+        || post_start (holder->ctx,
+                       job,
+                       description,
+                       unique,
+                       ranks,
+                       &error) < 0)
         respond_error (holder, msg, &error);
     else
         respond (holder, msg);

@@ -9,9 +9,10 @@
  * execution targets as they stand in R (RFC 20), or "all".  Other keys are
  * refused: a misspelled "ranks" would let go of everything.
  *
- *   job-manager.epilog-start {"id", "description", "ranks"?} -> {}
+ *   job-manager.epilog-start {"id", "description", "ranks"?, "unique"?} -> {}
  *     Absent or "all": the action holds every rank that has not gone.
- *     "": it holds the job only.
+ *     "": it holds the job only.  If 'unique' is true, another action of that
+ *     description must not be outstanding.
  *   job-manager.epilog-finish {"id", "description", "status"?, "ranks"?} -> {}
  *     With 'ranks' the oldest action of that very description lets go of them
  *     and goes on, without it ends.  'status' is 0 if absent.
@@ -25,7 +26,8 @@
  *     Actions, oldest first: {"description", "t_start", "held", "released"}.
  *
  * Errors: EPERM not the owner; EPROTO malformed request; ENOENT no such job,
- * or no such action; EINVAL job state or ranks; EOVERFLOW too many actions.
+ * or no such action; EINVAL job state or ranks; EEXIST not unique; EOVERFLOW
+ * too many actions.
  * Each but EPERM comes with a text.
  */
 

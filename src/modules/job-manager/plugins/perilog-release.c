@@ -8,15 +8,16 @@
  *
  *   As release-after of housekeeping: if unset, all ranks are held until the
  *   last process has ended.  Otherwise a timer is started when the first one
- *   has, and when it expires all ranks whose process has ended well are let go
+ *   has ended well, and when it expires all ranks where that is so are let go
  *   of.  After that, and from the beginning if it is 0, each goes at once.
  *
  * Other ranks stay held: those whose process failed, was signaled, or can't be
  * reached any more.  perilog.c drains them when the last process has ended, and
- * ends the action when that is confirmed.  The last ranks to end go with that.
+ * ends the action when that is answered.  The last ranks to end go with that.
  *
  * When processes get killed, for a timeout or because the epilog is canceled,
- * nothing is let go of before the end.
+ * nothing is let go of before the end.  If it is canceled, what failed is not
+ * drained, as without release-after.
  */
 
 #if HAVE_CONFIG_H
@@ -235,10 +236,20 @@ char *perilog_release_errmsg (struct bulk_exec *bulk_exec,
     char *s;
 
     if (!release || !release->lost || bulk_exec_rc (bulk_exec) != 0)
-        return NULL;
+        return NULL; // perilog.c knows
     if (asprintf (&s, "epilog lost contact with %s (rank %s)", hosts, ranks) < 0)
         return NULL;
     return s;
+}
+
+int perilog_release_query (json_t *o, double delay)
+{
+    if (delay >= 0.
+        && json_object_set_new (o, "release-after", json_real (delay)) < 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
 }
 
 /* Get the seconds of release-after.

@@ -27,6 +27,11 @@ int perilog_release_config (flux_plugin_t *p,
                             double *delay,
                             flux_error_t *error);
 
+/* Add the key to what a query of the plugin says of the epilog table, if it is
+ * set.  Return 0, or -1 with errno set.
+ */
+int perilog_release_query (json_t *o, double delay);
+
 /* Let go of ranks of the job's action 'description' as their processes in
  * 'bulk_exec' end well: those that have done so 'delay' seconds after the first
  * one, then each at once.  Those that end together are let go of together.

@@ -27,9 +27,10 @@ errors
     are OSError, with a text that says what is wrong: EPERM if the caller is
     not the instance owner, ENOENT for an unknown job or an action that is not
     outstanding, EINVAL for ranks that are not the job's, or have gone, and for
-    a job that is neither in RUN nor in CLEANUP state, EOVERFLOW for a 256th
-    action, ENOSYS if this job manager has no such service. TypeError and
-    ValueError say that the arguments can't be sent.
+    a job that is neither in RUN nor in CLEANUP state, EEXIST for an action that
+    is not unique but should be, EOVERFLOW for a 256th action, ENOSYS if this job
+    manager has no such service. TypeError and ValueError say that the arguments
+    can't be sent.
 """
 
 import errno
@@ -218,7 +219,7 @@ def _decode_job(job: Dict[str, Any]) -> EpilogJob:
     )
 
 
-def _encode(ids: Iterable[int]) -> str:
+def encode_idset(ids: Iterable[int]) -> str:
     """Return an idset. IDset() would take seconds for a rank that is far out."""
     runs: List[List[int]] = []
     for one in sorted(set(ids)):
@@ -250,7 +251,7 @@ def _encode_ranks(ranks: Ranks) -> Optional[str]:
             raise TypeError(f"ranks: {rank!r} is not an int")
         if not 0 <= rank <= MAX_RANK:
             raise ValueError(f"ranks: {rank} is not a rank")
-    return _encode(ids)
+    return encode_idset(ids)
 
 
 def _request(jobid: Job, description: str, ranks: Ranks) -> Dict[str, Any]:
@@ -264,7 +265,11 @@ def _request(jobid: Job, description: str, ranks: Ranks) -> Dict[str, Any]:
 
 
 def epilog_start_async(
-    flux_handle: Flux, jobid: Job, description: str, ranks: Ranks = None
+    flux_handle: Flux,
+    jobid: Job,
+    description: str,
+    ranks: Ranks = None,
+    unique: bool = False,
 ) -> EpilogFuture:
     """Start an epilog action, asynchronously.
 
@@ -274,6 +279,7 @@ def epilog_start_async(
         description: name for the action
         ranks: ranks that it holds. None: all. Empty: none, it holds the job
             only.
+        unique: refuse if an action of that description is outstanding
 
     Returns:
         EpilogFuture: fulfilled when the action is taken note of
@@ -282,11 +288,17 @@ def epilog_start_async(
         TypeError, ValueError: the arguments can't be sent
     """
     request = _request(jobid, description, ranks)
+    if unique:
+        request["unique"] = True
     return EpilogFuture(flux_handle, "job-manager.epilog-start", request)
 
 
 def epilog_start(
-    flux_handle: Flux, jobid: Job, description: str, ranks: Ranks = None
+    flux_handle: Flux,
+    jobid: Job,
+    description: str,
+    ranks: Ranks = None,
+    unique: bool = False,
 ) -> None:
     """Start an epilog action.
 
@@ -296,12 +308,13 @@ def epilog_start(
         description: name for the action
         ranks: ranks that it holds. None: all. Empty: none, it holds the job
             only.
+        unique: refuse if an action of that description is outstanding
 
     Raises:
         OSError: the request was refused, see this module's description
         TypeError, ValueError: the arguments can't be sent
     """
-    epilog_start_async(flux_handle, jobid, description, ranks).get()
+    epilog_start_async(flux_handle, jobid, description, ranks, unique).get()
 
 
 def epilog_finish_async(

@@ -7,6 +7,7 @@ This is what :man1:`flux-epilog` ``run`` does, which see.
 """
 
 import base64
+import contextlib
 import errno
 import json
 import os
@@ -15,7 +16,7 @@ import sys
 import syslog
 import time
 import uuid
-from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from flux.constants import FLUX_RPC_NORESPONSE, FLUX_RPC_STREAMING
 from flux.core.handle import Flux
@@ -26,6 +27,7 @@ from flux.job.epilog import (
     EpilogJob,
     Job,
     Ranks,
+    encode_idset,
     epilog_finish,
     epilog_list,
     epilog_start,
@@ -37,6 +39,9 @@ from flux.subprocess import command_create, kill
 
 GATHER = 0.1  # seconds: what gets done within goes together
 GRACE = 5.0  # seconds from a signal to SIGKILL, and from there until we give up
+LOOK = 2.0  # seconds until we ask again if the job has ended
+
+SURVIVED = "can't be killed"
 
 REXEC_OUTPUT = 1 | 2  # flags of an RFC 42 request: send stdout and stderr
 
@@ -124,9 +129,7 @@ class RankCommands:
         self.label = f"epilog-run-{uuid.uuid4()}"
         cmd = command_create(cmdline, label=self.label, env=env)
         # the same for all: encode it once
-        self.request = json.dumps(
-            {"cmd": cmd, "flags": REXEC_OUTPUT}, ensure_ascii=False
-        )
+        self.request = json.dumps({"cmd": cmd, "flags": REXEC_OUTPUT})
         self.statuses: Dict[int, int] = {}
 
     def start(self, rank: int) -> None:
@@ -243,11 +246,12 @@ class EpilogRun:
         label_io: bool = False,
         description: str = "run",
         resume: bool = False,
-        nodelist: Callable[[Set[int]], str] = str,
+        nodelist: Callable[[Set[int]], str] = encode_idset,
     ) -> None:
         self.flux_handle = flux_handle
         self.jobid = JobID(jobid)
         self.cmdline = cmdline
+        self._check_encoding()
         self.ranks = ranks
         self.per_rank = per_rank
         self.timeout = timeout if timeout != float("inf") else None
@@ -257,6 +261,8 @@ class EpilogRun:
         self.nodelist = nodelist
         self.terminal = Terminal(label_io)
         self.commands: Optional[RankCommands] = None
+        self.events: Any = None
+        self.timers: List[Any] = []
 
         self.outstanding = False  # the action, as far as we know
         self.since = 0.0  # when it was started
@@ -291,10 +297,11 @@ class EpilogRun:
             if signum == signal.SIGINT or signal.getsignal(signum) != signal.SIG_IGN
         ]
         try:
-            event_watch_async(self.flux_handle, self.jobid).then(self._event)
+            self.events = event_watch_async(self.flux_handle, self.jobid)
+            self.events.then(self._event)
             while not self.ended:
                 self._react()
-        except (OSError, ValueError) as exc:
+        except Exception as exc:
             if not self.outstanding or getattr(exc, "errno", 0) in GONE:
                 raise
             raise ValueError(
@@ -302,9 +309,31 @@ class EpilogRun:
                 " still outstanding, go on with --resume"
             ) from None
         finally:
-            for watcher in watchers:
+            self._abandon()
+            for watcher in watchers + self.timers:
                 watcher.stop()
         return exit_code(self.status) == 0 and not self.kept
+
+    def _check_encoding(self) -> None:
+        """Refuse what can't be sent (RFC 42), before anything is held."""
+        for text in (os.getcwd(), *self.cmdline, *os.environ, *os.environ.values()):
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f"{text!a}: command, working directory and environment have to"
+                    " be UTF-8"
+                ) from None
+
+    def _abandon(self) -> None:
+        """Take note of nothing more. Commands that still run are killed."""
+        self.ended = True
+        with contextlib.suppress(OSError):
+            for rank in self.running:
+                self.commands.kill(rank, signal.SIGKILL)
+            if self.events:
+                self.events.cancel(stop=True)
+        self.running = {}
 
     #
     # The action
@@ -377,7 +406,13 @@ class EpilogRun:
             if event.name in ENDS:
                 self._look()
         elif event.name == "alloc":
-            epilog_start(self.flux_handle, self.jobid, self.description, self.ranks)
+            epilog_start(
+                self.flux_handle,
+                self.jobid,
+                self.description,
+                self.ranks,
+                unique=True,
+            )
             self.outstanding = True
             self._look()
 
@@ -431,6 +466,12 @@ class EpilogRun:
             raise ValueError(f"{self.jobid.f58}: there is no node left to hold")
         if job.ended:
             self._begin(job, action)
+        elif job.state == "CLEANUP":  # an event may not say when that changes
+            self._after(LOOK, self._look_again)
+
+    def _look_again(self) -> None:
+        if not self.begun and not self.ended:
+            self._look()
 
     def _begin(self, job: EpilogJob, action: EpilogAction) -> None:
         self.begun = time.monotonic()
@@ -497,7 +538,7 @@ class EpilogRun:
 
     def _give_up(self) -> None:
         for rank in list(self.running):
-            self._command_end(rank, signal.SIGKILL, "can't be killed")
+            self._command_end(rank, signal.SIGKILL, SURVIVED)
 
     def _command_end(self, rank: int, status: int, text: Optional[str]) -> None:
         """Take note of how the command has ended on a rank."""
@@ -546,7 +587,7 @@ class EpilogRun:
                 ranks &= held
             self.failed.setdefault(text, set()).update(ranks)
             self._log(f"{self.nodelist(ranks)}: {text}" if ranks else text)
-            if self.drain_failed and ranks & held:
+            if (self.drain_failed or text == SURVIVED) and ranks & held:
                 self._drain(ranks & held, text)
 
     def _check_instance(self) -> None:
@@ -579,7 +620,7 @@ class EpilogRun:
 
     def _after(self, seconds: float, call: Callable[[], None]) -> None:
         timer = self.flux_handle.timer_watcher_create(seconds, lambda *_: call())
-        timer.start()
+        self.timers.append(timer.start())
 
     def _log(self, text: str) -> None:
         """Log a failure. The text is a format there."""

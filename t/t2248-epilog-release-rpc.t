@@ -80,6 +80,12 @@ test_expect_success 'a job may be held while it runs' '
 	EOT
 	test_cmp held.expected held.out
 '
+test_expect_success 'a second action of that name is refused, if that is asked for' '
+	rpc_fails 17 "action .b. is outstanding already" epilog-start \
+	    "{\"id\":$dec,\"description\":\"b\",\"unique\":true}" &&
+	actions $dec >unique.out &&
+	test_cmp held.expected unique.out
+'
 test_expect_success 'the list says that it has not ended' '
 	rpc epilog-list "{}" >run.json &&
 	jq -e ".jobs | length == 1" run.json &&
@@ -122,6 +128,8 @@ test_expect_success 'what can not be done is refused, with the reason' '
 	rpc_fails 2 "unknown job" \
 	    epilog-finish "{\"id\":1,\"description\":\"a\"}" &&
 	rpc_fails 2 "unknown job" epilog-list "{\"id\":1}" &&
+	rpc_fails 71 "malformed" \
+	    epilog-start "{\"id\":$dec,\"description\":\"c\",\"unique\":1}" &&
 	rpc_fails 71 "malformed" \
 	    epilog-finish "{\"id\":$dec,\"description\":\"a\",\"rank\":\"0\"}" &&
 	test "$(actions $dec)" = "[\"a\",\"0,3-7\",\"1-2\"]"

@@ -248,7 +248,7 @@ def trees() -> tuple[Path, Path] | str:
     if not patched:
         return live_tests.left_out()
     if not (patched / PLUGIN).exists():
-        return f"{patched}: no {PLUGIN}: run make check TESTS= in t there"
+        return f"{patched}: no {PLUGIN}: run make check TESTS= there"
     if not (stock / "src/cmd/flux").exists():
         return (
             "no stock flux-core tree: build v0.88.0 as it is, and set FLUX_CORE_STOCK"

@@ -211,7 +211,38 @@ test_expect_success 'the 256th action is EOVERFLOW' '
 	id=$(submit "{\"job.state.cleanup\":[$(starts 256)]}") &&
 	epilog_wait $id free &&
 	called_are $id job.state.cleanup \
-	    $(yes 0 | head -255 | paste -s -d " ") $EOVERFLOW &&
+	    $(yes 0 | head -255 | paste -s -d " ") $EOVERFLOW
+'
+test_expect_success 'a prolog is one too many, too, and nobody is told of it' '
+	cat >journal.py <<-EOT &&
+	import sys
+	import flux
+	from flux.job import JobID
+	from flux.job.journal import JournalConsumer
+	handle = flux.Flux()
+	consumer = JournalConsumer(handle, full=True).start()
+	request = {"id": JobID(sys.argv[1]), "name": "prolog-start"}
+	request["context"] = {"description": "p"}
+	try:
+	    handle.rpc("job-manager.post-event.post", request).get()
+	except OSError as exc:
+	    print(exc.strerror)
+	handle.rpc("job-manager.post-event.post", {**request, "name": "memo"}).get()
+	while True:
+	    event = consumer.poll(timeout=60)
+	    if event.jobid == request["id"] and event.name in ("prolog-start", "memo"):
+	        print(event.name)
+	        if event.name == "memo":
+	            break
+	EOT
+	flux python journal.py $id >journal.out &&
+	cat >journal.expected <<-EOT &&
+	prolog-start: 255 actions are outstanding
+	memo
+	EOT
+	test_cmp journal.expected journal.out
+'
+test_expect_success 'when they end, so does the job' '
 	flux python ${SHARNESS_TEST_SRCDIR}/scripts/epilog-post.py \
 	    $id finish $(seq -f d%.0f 1 255) &&
 	epilog_wait $id clean

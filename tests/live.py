@@ -73,7 +73,7 @@ def fault(folder: Path) -> str:
         return (done.stdout + done.stderr).strip()
     built = folder / MODULE
     if not built.exists():
-        return f"{folder}: not built: run make there, and make check TESTS= in t"
+        return f"{folder}: not built: run make, and make check TESTS=, there"
     sources = (PROJECT / "src/modules/job-manager").glob("*.[ch]")
     newest = max((folder / path.relative_to(PROJECT)).stat().st_mtime for path in sources)
     if newest > built.stat().st_mtime:

@@ -180,7 +180,7 @@ def test_stale_tree_fails_with_the_way_out(home: Path) -> None:
 
 def test_plugin_that_is_not_built_fails_with_the_way_out(home: Path) -> None:
     (home / "flux-core-epilog/t/job-manager/plugins/.libs/epilog-rabbit.so").unlink()
-    fails(home, "run make check TESTS= in t there")
+    fails(home, "run make check TESTS= there")
 
 
 def test_instance_that_fails_is_named(home: Path) -> None:

@@ -587,6 +587,14 @@ int hold_validate (struct job *job,
         errno = EINVAL;
         return errprintf (error, "only the job manager posts this event");
     }
+    /* It would be told by the journal, and then fail.
+     */
+    if (streq (name, "prolog-start")
+        && !job->start_pending
+        && job->perilog_active == UINT8_MAX) {
+        errno = EOVERFLOW;
+        return errprintf (error, "%d actions are outstanding", UINT8_MAX);
+    }
     if ((job->state != FLUX_JOB_STATE_RUN
         && job->state != FLUX_JOB_STATE_CLEANUP)
         || (!streq (name, "epilog-start")

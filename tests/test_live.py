@@ -209,4 +209,4 @@ def test_tree_that_is_not_built_fails_with_the_way_out(project: Path) -> None:
     built.unlink()
     done = check(project)
     assert done.returncode == 1
-    assert "not built: run make there" in done.stdout
+    assert "not built: run make, and make check TESTS=, there" in done.stdout

@@ -484,6 +484,21 @@ test_expect_success 'it goes when it is drained, while others go on' '
 	drained_are "node[0-7]: epilog run of $id: timed out" &&
 	flux resource undrain 0-7
 '
+test_expect_success 'where the command can not be killed, no other job may start' '
+	job sleep inf &&
+	name=survive &&
+	touch survive.out &&
+	{ flux python ${SHARNESS_TEST_SRCDIR}/scripts/epilog-run-scale.py $id inf \
+	    >survive.time 2>survive.err & } &&
+	run=$! &&
+	epilog_wait $id epilog-start &&
+	flux cancel $id &&
+	ends 1 &&
+	grep "0 ok, 8 failed (0-7: can.t be killed)" survive.err &&
+	noted 9 &&
+	drained_are "node[0-7]: epilog run of $id: can'\''t be killed" &&
+	flux resource undrain 0-7
+'
 test_expect_success 'if it can not be drained, it stays held, and that is said' '
 	gate stay --per-rank --drain-failed &&
 	waits 0 1 2 3 4 5 6 7 &&
@@ -839,21 +854,6 @@ test_expect_success 'an instance that cancels its jobs waits for the command, no
 	(unset FLUX_DISABLE_JOB_CLEANUP && instance cleanup) &&
 	test "$(cat cleanup.status)" = 0 &&
 	grep "gate.sh on 2 nodes: 2 ok" cleanup.err
-'
-
-test_expect_success 'where the command can not be killed, no other job may start' '
-	job sleep inf &&
-	name=survive &&
-	touch survive.out &&
-	{ flux python ${SHARNESS_TEST_SRCDIR}/scripts/epilog-run-scale.py $id inf \
-	    >survive.time 2>survive.err & } &&
-	run=$! &&
-	epilog_wait $id epilog-start &&
-	flux cancel $id &&
-	ends 1 &&
-	grep "0 ok, 8 failed (0-7: can.t be killed)" survive.err &&
-	noted 9 &&
-	drained_are "node[0-7]: epilog run of $id: can'\''t be killed"
 '
 
 #

@@ -350,6 +350,8 @@ class Player:
         """Crash or stop the instance and start it again, or only the job manager."""
         self.restarted = how
         self.count(how)
+        # whatever ended a job may be lost, and nobody else will end it then
+        self.finished.update(key for key, one in self.models.items() if one.ended)
         if how == "crash":
             self.instance.kill()
             if self.loading:
@@ -699,8 +701,22 @@ class Player:
             if self.scheduler == "none":
                 self.load("simple")
             if time.monotonic() > quiet:
+                if self.is_cut_short():
+                    return
                 raise Wrong("nothing happens", source.what() + self.left())
         self.end()
+
+    def is_cut_short(self) -> bool:
+        """Has flux-core's issue 6059 put an end to scheduling? Leave nothing running then.
+
+        If a crash lost an alloc event but not R, the job manager takes the next answer
+        to alloc for a fault of the scheduler, and that of the next scheduler, too.
+        """
+        if "already allocated" not in self.instance.command("dmesg"):
+            return False
+        self.count("cut short by 6059")
+        self.abandon()
+        return True
 
     def hurry(self) -> None:
         """All steps are done: let all that still goes on end."""

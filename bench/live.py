@@ -243,8 +243,7 @@ def trees() -> tuple[Path, Path] | str:
     sys.path.insert(0, str(PROJECT / "tests"))
     live_tests = importlib.import_module("live")
     patched = live_tests.tree()
-    given = os.environ.get("FLUX_CORE_STOCK")
-    stock = Path(given) if given else Path.home() / "flux-core-stock"
+    stock = live_tests.stock_tree()
     if not patched:
         return live_tests.left_out()
     if not (patched / PLUGIN).exists():

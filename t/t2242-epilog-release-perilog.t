@@ -68,7 +68,7 @@ epilogs_run () {
 	local id
 	id=$(flux job id --to=dec $1)
 	for rank in $(each_of $2); do
-		wait_for_file $id.$rank.pid || return 1
+		epilog_wait_until "test -s $id.$rank.pid" || return 1
 	done
 }
 
@@ -95,16 +95,6 @@ finishes_are () {
 	test "$got" = "$*" && return 0
 	echo >&2 "finishes: got '$got', want '$*'"
 	return 1
-}
-
-# Usage: wait_for_file PATH
-wait_for_file () {
-	local tries=600
-	until test -s $1; do
-		tries=$(($tries-1))
-		test $tries -gt 0 || return 1
-		sleep 0.1
-	done
 }
 EOT
 . ./functions.sh

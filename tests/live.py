@@ -34,6 +34,12 @@ def tree() -> Path | None:
     return folder if given or folder.is_dir() else None
 
 
+def stock_tree() -> Path:
+    """Return where a tree without the series should be."""
+    given = os.environ.get("FLUX_CORE_STOCK")
+    return Path(given) if given else Path.home() / "flux-core-stock"
+
+
 def left_out() -> str:
     """Return why no live test runs, if so."""
     if os.environ.get("CHECK_LIVE") == "no":

@@ -44,6 +44,17 @@ epilog_wait () {
 	flux job wait-event -q -t 60 $1 $2
 }
 
+# Usage: epilog_wait_until QUERY
+# As test_wait_until, for scripts too.
+epilog_wait_until () {
+	local tries=600
+	until eval "$1"; do
+		tries=$(($tries-1))
+		test $tries -gt 0 || return 1
+		sleep 0.1
+	done
+}
+
 # Usage: epilog_handoffs ID
 # Print what went, in order: ranks for a partial-free, "free" for a free.
 epilog_handoffs () {

@@ -14,16 +14,6 @@ rabbit_plugin () {
 	echo ${FLUX_BUILD_DIR}/t/job-manager/plugins/.libs/epilog-rabbit.so
 }
 
-# Usage: rabbit_wait_until QUERY
-rabbit_wait_until () {
-	local tries=600
-	until eval "$1"; do
-		tries=$(($tries-1))
-		test $tries -gt 0 || return 1
-		sleep 0.1
-	done
-}
-
 # Usage: rabbit_rpc TOPIC [JSON]
 rabbit_rpc () {
 	printf "%s" "$2" | timeout 60 ${FLUX_BUILD_DIR}/t/request/rpc $1
@@ -40,7 +30,7 @@ rabbit_start () {
 	flux python ${SHARNESS_TEST_SRCDIR}/scripts/epilog-rabbit.py \
 	    >>service.out 2>>service.err &
 	service=$!
-	rabbit_wait_until "rabbit_rpc rabbit.status >status.json 2>status.err"
+	epilog_wait_until "rabbit_rpc rabbit.status >status.json 2>status.err"
 }
 
 # Crash it.
@@ -60,7 +50,7 @@ rabbit_tell () {
 # Usage: rabbit_said ID WHAT
 # Wait until the service did this.
 rabbit_said () {
-	rabbit_wait_until "grep -q \"^$1 $2\$\" service.out"
+	epilog_wait_until "grep -q \"^$1 $2\$\" service.out"
 }
 
 # Usage: rabbit_did ID "WHAT, WHAT"
@@ -131,5 +121,15 @@ rabbit_excepted () {
 # Usage: rabbit_status_is STATUS RANKS
 # Wait until flux resource lists these.
 rabbit_status_is () {
-	rabbit_wait_until "test \"\$(flux resource status -s $1 -no {ranks})\" = \"$2\""
+	epilog_wait_until "test \"\$(flux resource status -s $1 -no {ranks})\" = \"$2\""
+}
+
+# The service and the scheduler have nothing to complain of, and nothing left.
+rabbit_check () {
+	strict_check &&
+	test_debug "cat service.err" &&
+	test_must_be_empty service.err &&
+	rabbit_rpc rabbit.status | jq -e ". == {jobs: {}, storage: []}" &&
+	flux queue drain --timeout=60s &&
+	epilog_watch_check
 }

@@ -19,6 +19,7 @@ in JSON, with "ID" in PAYLOAD for the job's id, and answers with a line: complai
 import argparse
 import errno
 import json
+import re
 import sys
 
 import epilog_oracle
@@ -34,6 +35,7 @@ KEYS = {
     "finish": {"id", "description", "ranks", "status"},
     "list": {"id"},
 }
+CONTROL = re.compile("[\\x00-\\x1f\\x7f]")
 MEMORY_ROUNDS = 60
 MEMORY_MARGIN = 2**20  # bytes
 MEMORY_RISES = 3  # a leak grows again and again
@@ -424,6 +426,8 @@ class Victim:
             complaints.append("taken")
         elif exc and (exc.errno not in REFUSALS or not exc.strerror):
             complaints.append(f"refused in a way that is not documented: {exc}")
+        elif exc and CONTROL.search(exc.strerror):
+            complaints.append(f"refused with control characters: {exc.strerror!r}")
         after = self.actions()
         if after != model.actions:
             complaints.append(f"actions are {after}, want {model.actions}")

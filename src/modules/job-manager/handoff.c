@@ -70,8 +70,6 @@ static const double burst_timeout = 0.1; // seconds
  */
 static const double retry_timeout = 1.;
 
-static const char *auxkey = "flux::job-manager.handoff";
-
 enum final_free {
     FINAL_FREE_AUTO,
     FINAL_FREE_LAST_RANK,
@@ -92,12 +90,7 @@ struct handoff {
     struct {
         json_int_t partial_frees;   // partial-free events posted
         json_int_t ranks;           // named in them
-        json_int_t refused;         // events refused by handoff_validate()
     } count;
-
-    bool asked;                 // the next handoff_validate() tells why
-    int refused;                // errno of that, or 0
-    flux_error_t reason;
 };
 
 static void log_notes (struct handoff *handoff, struct job *job)
@@ -114,106 +107,6 @@ static void log_notes (struct handoff *handoff, struct job *job)
                   json_string_value (o));
     }
     json_decref (notes);
-}
-
-int handoff_validate (struct handoff *handoff,
-                      struct job *job,
-                      int flags,
-                      json_t *entry)
-{
-    flux_error_t error;
-    const char *name = "event";
-    json_t *context = NULL;
-    bool asked = handoff->asked;
-    int saved_errno;
-    char *s;
-
-    handoff->asked = false; // events posted on the way are not meant
-    err_init (&error);
-    if (hold_validate (job, flags, entry, &error) == 0)
-        return 0;
-    saved_errno = errno;
-    handoff->count.refused++;
-    (void)eventlog_entry_parse (entry, NULL, &name, &context);
-    if (asked) {
-        handoff->refused = saved_errno;
-        errprintf (&handoff->reason, "%s: %s", name, error.text);
-    }
-    s = json_dumps (context, JSON_COMPACT | JSON_ENSURE_ASCII);
-    flux_log (handoff->ctx->h,
-              LOG_ERR,
-              "%s: refused %s %.256s: %s",
-              idf58 (job->id),
-              name,
-              s ? s : "",
-              error.text);
-    free (s);
-    errno = saved_errno;
-    return -1;
-}
-
-void handoff_clear_error (flux_t *h)
-{
-    struct handoff *handoff = flux_aux_get (h, auxkey);
-
-    if (handoff) {
-        handoff->asked = true;
-        handoff->refused = 0;
-    }
-}
-
-const char *handoff_reason (struct handoff *handoff)
-{
-    return handoff->refused ? handoff->reason.text : NULL;
-}
-
-/* Get the length of the UTF-8 character at 's', 0 if it is none.
- */
-static int utf8_length (const char *s)
-{
-    unsigned char c = *s;
-    int length = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3
-               : c < 0xf5 ? 4 : 0;
-
-    for (int i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return length;
-}
-
-int handoff_respond_text (flux_t *h,
-                          const flux_msg_t *msg,
-                          int errnum,
-                          const char *text)
-{
-    flux_error_t fixed;
-    char *s = fixed.text;
-
-    errprintf (&fixed, "%s", text);
-    while (*s) {
-        int length = utf8_length (s);
-
-        if (length == 0)
-            *s = '?';
-        s += length > 0 ? length : 1;
-    }
-    return flux_respond_error (h, msg, errnum, fixed.text);
-}
-
-bool handoff_respond_error (flux_t *h, const flux_msg_t *msg)
-{
-    struct handoff *handoff = flux_aux_get (h, auxkey);
-    int errnum;
-
-    if (!handoff || !handoff->refused)
-        return false;
-    /* To those who post events, ENOENT means that there is no such job.
-     */
-    errnum = handoff->refused == ENOENT ? EINVAL : handoff->refused;
-    if (handoff_respond_text (h, msg, errnum, handoff->reason.text) < 0)
-        flux_log_error (h, "error responding to job-manager.post-event");
-    return true;
 }
 
 /* Apply the final-free rule to the job's ledger.
@@ -311,6 +204,8 @@ static int record_post (struct handoff *handoff,
 
     if (last)
         job->free_posted = 1;
+    else
+        hold_set_record (job, record);
     if (event_job_post_entry (event, job, EVENT_HANDOFF, record) < 0) {
         if (last)
             job->free_posted = 0;
@@ -374,35 +269,64 @@ static void let_go_later (struct handoff *handoff, struct job *job)
     (void)zhashx_insert (handoff->failed, &job->id, job); // may be there
 }
 
-/* Hand over what may go now, if anything.  What fails is tried again: nobody
- * else may have a reason to.
+/* Did ranks go whose record has not come yet?  "free" would be one for all.
+ */
+static bool record_is_missing (struct job *job)
+{
+    return hold_record (job) && !job->free_posted;
+}
+
+/* Post a record again that got lost on its way.
+ */
+static int catch_up (struct handoff *handoff, struct job *job)
+{
+    json_t *record = json_incref (hold_record (job));
+    int rc = 0;
+
+    if (!job_event_is_queued (job, "partial-free"))
+        rc = record_post (handoff, job, record, false);
+    ERRNO_SAFE_WRAP (json_decref, record);
+    return rc;
+}
+
+static int hand_over_ready (struct handoff *handoff, struct job *job)
+{
+    struct epilog *ledger = hold_ledger (job);
+    struct idset *ranks;
+    bool last;
+    int rc;
+
+    if (!job_may_let_go (handoff, job))
+        return 0;
+    if (epilog_all_gone (ledger) && !idset_empty (epilog_ranks (ledger)))
+        return post_free (handoff, job);
+    if (idset_empty (epilog_ready (ledger)))
+        return 0;
+    if (!(ranks = idset_copy (epilog_ready (ledger))))
+        return -1;
+    last = idset_count (ranks) == epilog_left (ledger);
+    rc = hand_over (handoff, job, ranks, last);
+    ERRNO_SAFE_WRAP (idset_destroy, ranks);
+    return rc;
+}
+
+/* Hand over what may go now, if anything, but not before there is a record of
+ * what went last.  What fails is tried again: nobody else may have a reason to.
  */
 static void let_go (struct handoff *handoff, struct job *job)
 {
-    struct epilog *ledger = hold_ledger (job);
-    struct idset *ranks = NULL;
-    int rc = 0;
+    int rc;
 
-    if (!job_may_let_go (handoff, job))
-        return;
-    if (epilog_all_gone (ledger) && !idset_empty (epilog_ranks (ledger)))
-        rc = post_free (handoff, job);
-    else if (!idset_empty (epilog_ready (ledger))) {
-        if (!(ranks = idset_copy (epilog_ready (ledger))))
-            rc = -1;
-        else
-            rc = hand_over (handoff,
-                            job,
-                            ranks,
-                            idset_count (ranks) == epilog_left (ledger));
-    }
-    if (rc < 0) {
+    if (record_is_missing (job))
+        rc = catch_up (handoff, job);
+    else
+        rc = hand_over_ready (handoff, job);
+    if (rc < 0)
         flux_log_error (handoff->ctx->h,
                         "%s: error handing over ranks",
                         idf58 (job->id));
+    if (rc < 0 || record_is_missing (job))
         let_go_later (handoff, job);
-    }
-    idset_destroy (ranks);
 }
 
 /* Let go of what the jobs in '*jobs' have.  Others may get in there on the
@@ -532,12 +456,11 @@ json_t *handoff_get_stats (struct handoff *handoff)
         actions += count;
         job = zhashx_next (handoff->ctx->active_jobs);
     }
-    if (!(o = json_pack ("{s:I s:I s:I s:I s:I}",
+    if (!(o = json_pack ("{s:I s:I s:I s:I}",
                          "jobs", jobs,
                          "actions", actions,
                          "partial-frees", handoff->count.partial_frees,
-                         "ranks", handoff->count.ranks,
-                         "refused", handoff->count.refused)))
+                         "ranks", handoff->count.ranks)))
         errno = ENOMEM;
     return o;
 }
@@ -585,7 +508,6 @@ void handoff_destroy (struct handoff *handoff)
     if (handoff) {
         int saved_errno = errno;
         conf_unregister_callback (handoff->ctx->conf, parse_config);
-        (void)flux_aux_set (handoff->ctx->h, auxkey, NULL, NULL);
         flux_watcher_destroy (handoff->timer);
         flux_watcher_destroy (handoff->retry_timer);
         zhashx_destroy (&handoff->due);
@@ -628,8 +550,7 @@ struct handoff *handoff_create (struct job_manager *ctx)
         || !(handoff->failed = create_jobs ())
         || !(handoff->spare = create_jobs ())
         || !(handoff->timer = create_timer (handoff, timer_cb))
-        || !(handoff->retry_timer = create_timer (handoff, retry_timer_cb))
-        || flux_aux_set (ctx->h, auxkey, handoff, NULL) < 0)
+        || !(handoff->retry_timer = create_timer (handoff, retry_timer_cb)))
         goto error;
     if (conf_register_callback (ctx->conf,
                                 &error,

@@ -35,6 +35,7 @@ struct hold {
     bool has_ranks;             // 'ledger' knows the ranks of the job
     bool has_storage;
     json_t *notes;              // array of strings: odd things to log
+    json_t *record;             // partial-free that has not come yet, or NULL
 
     /* The ledger as it will be when the first 'ahead_count' events that are
      * queued for the job are done with.  NULL if nobody asked.
@@ -50,6 +51,7 @@ void hold_destroy (struct hold *hold)
         epilog_destroy (hold->ledger);
         epilog_destroy (hold->ahead);
         json_decref (hold->notes);
+        json_decref (hold->record);
         free (hold);
         errno = saved_errno;
     }
@@ -492,6 +494,8 @@ int hold_update (struct job *job, json_t *entry)
     else if (streq (name, "partial-free")) {
         if (job->state == FLUX_JOB_STATE_CLEANUP)
             rc = update_partial_free (job, context);
+        if (rc == 0 && entry == hold_record (job))
+            hold_set_record (job, NULL);
     }
     else if (streq (name, "free"))
         update_free (job);
@@ -642,6 +646,18 @@ bool hold_in_parts (struct job *job)
     return ledger
         && (!idset_empty (epilog_handed_over (ledger))
             || epilog_action_count (ledger) > 0);
+}
+
+void hold_set_record (struct job *job, json_t *record)
+{
+    json_incref (record);
+    json_decref (job->hold->record);
+    job->hold->record = record;
+}
+
+json_t *hold_record (struct job *job)
+{
+    return job->hold ? job->hold->record : NULL;
 }
 
 json_t *hold_take_notes (struct job *job)

@@ -3,7 +3,7 @@
 /* holder.c - the ways in for those who hold ranks after a job ended
  *
  * What is wrong with an event is found where it is posted, whatever way it
- * comes (handoff_validate()).  What is looked at here is what an event can't
+ * comes (refusal_check()).  What is looked at here is what an event can't
  * be blamed for: the job's state, and who asks.
  */
 
@@ -28,6 +28,7 @@
 #include "hold.h"
 #include "housekeeping.h"
 #include "journal.h"
+#include "refusal.h"
 
 #include "holder.h"
 
@@ -121,7 +122,7 @@ static int pack_ranks (const struct idset *ranks, json_t **op)
     return 0;
 }
 
-/* A plugin gets no text: log it, unless handoff_validate() did.
+/* A plugin gets no text: log it, unless refusal_check() did.
  */
 static void log_refusal (struct job_manager *ctx,
                          struct job *job,
@@ -262,11 +263,11 @@ static void respond_error (struct holder *holder,
                            const flux_msg_t *msg,
                            const flux_error_t *error)
 {
-    const char *text = handoff_reason (holder->ctx->handoff);
+    const char *text = refusal_reason (holder->ctx->refusal);
 
     if (strlen (error->text) > 0)
         text = error->text;
-    if (handoff_respond_text (holder->ctx->h,
+    if (refusal_respond_text (holder->ctx->h,
                               msg,
                               errno,
                               text ? text : strerror (errno)) < 0)
@@ -288,7 +289,7 @@ static void start_cb (flux_t *h,
     flux_error_t error;
 
     err_init (&error);
-    handoff_clear_error (h);
+    refusal_clear (h);
     if (unpack (msg,
                 &error,
                 "{s:I s:s% s?b s?o !}",
@@ -324,7 +325,7 @@ static void finish_cb (flux_t *h,
     flux_error_t error;
 
     err_init (&error);
-    handoff_clear_error (h);
+    refusal_clear (h);
     if (unpack (msg,
                 &error,
                 "{s:I s:s% s?I s?o !}",
@@ -485,13 +486,25 @@ static void list_cb (flux_t *h,
     flux_error_t error;
 
     err_init (&error);
-    handoff_clear_error (h);
+    refusal_clear (h);
     if (unpack (msg, &error, "{s?o !}", "id", &id) < 0
         || (id && !(only = lookup_json (holder->ctx, id, &error)))
         || !(jobs = list_jobs (holder, only)))
         respond_error (holder, msg, &error);
     else if (flux_respond_pack (h, msg, "{s:o}", "jobs", jobs) < 0)
         flux_log_error (h, "error responding to epilog request");
+}
+
+static json_t *get_epilog_stats (struct job_manager *ctx)
+{
+    json_t *refused = json_integer (refusal_count (ctx->refusal));
+    json_t *o = handoff_get_stats (ctx->handoff);
+
+    if (json_object_set_new (o, "refused", refused) < 0) {
+        json_decref (o);
+        return NULL;
+    }
+    return o;
 }
 
 static json_t *get_stats (struct job_manager *ctx)
@@ -501,13 +514,14 @@ static json_t *get_stats (struct job_manager *ctx)
                            "inactive_jobs",
                            (int)zhashx_size (ctx->inactive_jobs),
                            "max_jobid", (json_int_t)ctx->max_jobid);
-    json_t *journal = journal_get_stats (ctx->journal);
-    json_t *housekeeping = housekeeping_get_stats (ctx->housekeeping);
-    json_t *epilog = handoff_get_stats (ctx->handoff);
 
-    if (json_object_set_new (o, "journal", journal) < 0
-        || json_object_set_new (o, "housekeeping", housekeeping) < 0
-        || json_object_set_new (o, "epilog", epilog) < 0) {
+    if (json_object_set_new (o,
+                             "journal",
+                             journal_get_stats (ctx->journal)) < 0
+        || json_object_set_new (o,
+                                "housekeeping",
+                                housekeeping_get_stats (ctx->housekeeping)) < 0
+        || json_object_set_new (o, "epilog", get_epilog_stats (ctx)) < 0) {
         json_decref (o);
         errno = ENOMEM;
         return NULL;

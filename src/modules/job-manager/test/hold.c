@@ -251,6 +251,53 @@ static void test_life (void)
     }
 }
 
+/* A record of ranks that went is kept until it has come, whatever else does.
+ */
+static void test_record (void)
+{
+    const int i = 10; // partial-free
+    json_t *record = event_entry (&life[i]);
+    json_t *other = event_entry (&life[i]);
+    int count = 0;
+    int errors = 0;
+    bool failed;
+
+    do {
+        struct job *job = job_replay (life, i);
+        int rc;
+
+        if (hold_record (job))
+            errors++;
+        hold_set_record (job, record);
+        heap_arm (count++, HEAP_ONE);
+        rc = event_job_update (job, record);
+        failed = heap_disarm ();
+        if ((hold_record (job) == NULL) != (rc == 0)
+            || (rc == 0 && !state_is (job, life[i].state)))
+            errors++;
+        job_decref (job);
+    } while (failed);
+    ok (errors == 0 && count > 1,
+        "a record is kept until it has come, with any of %d allocations failing",
+        count - 1);
+
+    struct job *job = job_replay (life, i);
+
+    hold_set_record (job, record);
+    ok (event_job_update (job, other) == 0
+        && hold_record (job) == record
+        && event_job_update (job, record) == 0
+        && hold_record (job) == NULL
+        && state_is (job, life[i].state),
+        "it is not another one that says the same");
+    hold_set_record (job, record);
+    job_decref (job);
+    ok (record->refcount == 1,
+        "and does not outlive the job");
+    json_decref (record);
+    json_decref (other);
+}
+
 /* Want of memory
  */
 
@@ -842,6 +889,7 @@ int main (int argc, char *argv[])
 {
     plan (NO_PLAN);
     test_life ();
+    test_record ();
     test_nomem ();
     test_fuzz ();
     done_testing ();

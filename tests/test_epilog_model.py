@@ -209,6 +209,20 @@ def test_all_comes_back() -> None:
     assert model.may_go() == set()
 
 
+def test_prolog_that_counts_only_when_replayed() -> None:
+    """One that is posted while shells run: what was taken after it is not refused for it."""
+    prolog = event("prolog-start", description="p")
+    events = [*RUN, prolog, DONE[0], *[start("4")] * 255, prolog, DONE[1]]
+    model = feed(events)
+    assert model.oracle.prolog_count == 0
+    assert len(model.oracle.outstanding) == 255
+    model.restart(events, R, len(events), 1.5)
+    assert model.oracle.prolog_count == 1
+    assert len(model.oracle.outstanding) == 255
+    assert model.check("epilog-start", {"description": "a"}) == {errno.EOVERFLOW}
+    assert model.check("prolog-start", {}) == {errno.EOVERFLOW}
+
+
 def test_what_was_not_written_may_be_lost() -> None:
     model = feed([*HELD, GO])
     model.restart(HELD, R, len(HELD), 1.5)

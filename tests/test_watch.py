@@ -251,6 +251,15 @@ RIGHT = {
         ev("free", 2),
         ev("clean", 2),
     ],
+    "dropped while a free was on its way": [
+        *HALF_TASKS,
+        rec("raise", 1, **RESTART),
+        free("2", False),
+        ev("exception", **RESTART),
+        REST[0],
+        ev("clean"),
+        tasks(),
+    ],
     "bypass": [
         ev("submit"),
         ev("alloc", R=R("0-3"), bypass=True),
@@ -379,7 +388,15 @@ WRONG = {
         "hello has a free key without partial-ok",
     ),
     "freed after scheduler-restart": (
-        [*HALF, HELLO, told(1, "2-3"), rec("raise", 1, **RESTART), READY, *REST],
+        [
+            *HALF,
+            HELLO,
+            told(1, "2-3"),
+            rec("raise", 1, **RESTART),
+            ev("exception", **RESTART),
+            READY,
+            *REST,
+        ],
         "but the scheduler dropped the job",
     ),
     "alloc on what is out": ([*HALF, *alloc("1-2", 2)], "alloc of ranks 1 of f2"),

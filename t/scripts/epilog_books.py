@@ -361,7 +361,7 @@ class Books:
         if not job.known:
             self.blame(job, text + ", but the scheduler does not know the job")
             return
-        if job.dropping:
+        if job.dropped:  # that was asked for before this was sent
             self.blame(job, text + ", but the scheduler dropped the job")
         if self.between:
             self.blame(job, text + " between hello and ready")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-3.0
-"""A Flux instance of one broker and many ranks, to be crashed and started again.
+"""A Flux instance of few brokers and many ranks, to be crashed and started again.
 
 An Instance is a process; a Connection is a handle on it, whose messages are taken
 as they are, in the order in which they come. The job manager answers in the order
@@ -96,12 +96,13 @@ class Connection:
 class Instance:
     """An instance whose state is kept in ``folder``, and so outlives its processes."""
 
-    def __init__(self, folder: str, config: dict) -> None:
+    def __init__(self, folder: str, config: dict, brokers: int = 1) -> None:
         self.folder = folder
         self.config = config
+        self.brokers = brokers
         self.process = None  # type: Optional[subprocess.Popen]
         self.uri = ""
-        self.pid = 0  # of the broker
+        self.pid = 0  # of the first broker
         os.makedirs(os.path.join(folder, "state"), exist_ok=True)
 
     def path(self, name: str) -> str:
@@ -113,6 +114,9 @@ class Instance:
         with open(self.path("config.json"), "w") as out:
             json.dump(self.config, out)
         command = ["flux", "start", "-Slog-stderr-level=1"]
+        if self.brokers > 1:  # they all end with the first
+            command += ["--test-size={}".format(self.brokers)]
+            command += ["--test-exit-mode=leader", "--test-exit-timeout=0"]
         command += ["-Sstatedir=" + self.path("state"), "-c", self.path("config.json")]
         command += ["sh", "-c", ANNOUNCE]
         with open(self.path("broker.err"), "a") as err:

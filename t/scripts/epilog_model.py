@@ -58,6 +58,7 @@ class JobModel:
         self.plugin = {"run": run, "cleanup": end}  # contexts that a plugin posts
         self.id = None  # type: Optional[int]
         self.events = []  # type: List[dict]  those that are kept
+        self.storage = False  # it has resources that belong to no rank
         self.keep = [False]  # values that the rule of the last free may have
         self.reset()
 
@@ -168,8 +169,7 @@ class JobModel:
                 )
         return frozenset()
 
-    @staticmethod
-    def apply(oracle: Oracle, name: str, context: dict) -> None:
+    def apply(self, oracle: Oracle, name: str, context: dict) -> None:
         """Let an oracle have an epilog event. RefusedError if it is not taken."""
         description = plain(context.get("description"))
         partial = "ranks" in context
@@ -185,7 +185,8 @@ class JobModel:
             errnos.add(errno.EINVAL)
         ranks = None if text == "all" else text
         if name == "epilog-start":
-            if len(oracle.outstanding) + oracle.prolog_count >= ACTIONS_MAX:
+            count = len(oracle.outstanding) + oracle.prolog_count
+            if count >= ACTIONS_MAX and not self.replaying:
                 errnos.add(errno.EOVERFLOW)
             if errnos:
                 raise RefusedError(errnos)
@@ -288,6 +289,9 @@ class JobModel:
         self, event: dict, context: dict, R: Any, partial: Any
     ) -> None:
         """A prolog holds everything, unless the exec system does."""
+        full = len(self.oracle.outstanding) + self.oracle.prolog_count >= ACTIONS_MAX
+        if self.replaying and self.state == "cleanup" and full:
+            return
         if not self.executing:
             self.oracle.prolog_start()
             self.prologs += context.get("description") == "p"

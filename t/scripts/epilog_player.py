@@ -18,6 +18,7 @@ import epilog_sequence
 from epilog_instance import Answer, Connection, Instance
 from epilog_model import KEPT, JobModel, Wrong
 
+BROKERS = 3  # more would be more like a real instance, but slow to start
 CORES = 2  # of a node
 OTHER_MODULES = ["job-list", "job-exec", "job-ingest", "job-manager"]
 IDLE = 0.2  # seconds without a message
@@ -31,8 +32,12 @@ SCHEDULER = {
 }
 
 HOUSEKEEPING = """#!/bin/sh
-# Go on as long as a file is there.
-while test -f {0}/slow; do sleep 0.05; done
+# One rank goes on as long as a file is there, one for a moment, one fails.
+case $(flux getattr rank) in
+0) while test -f {0}/slow; do sleep 0.05; done ;;
+1) sleep 0.1 ;;
+*) exit 1 ;;
+esac
 """
 
 
@@ -126,7 +131,7 @@ class Player:
         with open(self.path("housekeeping.sh"), "w") as out:
             out.write(HOUSEKEEPING.format(folder))
         os.chmod(self.path("housekeeping.sh"), 0o755)
-        self.instance = Instance(folder, self.config())
+        self.instance = Instance(folder, self.config(), BROKERS)
         self.connection = None  # type: Any
 
     def path(self, name: str) -> str:
@@ -155,6 +160,7 @@ class Player:
         if self.settings.get("prolog"):
             manager["prolog"] = {"command": [self.settings["prolog"]]}
         return {
+            "resource": {"noverify": True},
             "fake-resources": {
                 "nnodes": epilog_sequence.NODES,
                 "cores-per-node": CORES,
@@ -455,6 +461,11 @@ class Player:
         if name != "none":
             self.load(name)
 
+    def keeps(self, model: JobModel) -> bool:
+        """Is one rank of the job kept until its last action has ended?"""
+        rule = self.settings["final-free"]
+        return rule == "last-action" or rule == "auto" and model.storage
+
     def configure(self, step: dict) -> None:
         """Change the configuration."""
         self.loaded()  # or a scheduler that waits would be waited for
@@ -463,14 +474,13 @@ class Player:
             if key in step:
                 self.settings[key] = step[key]
         self.slow(True)
-        keep = self.settings["final-free"] == "last-action"
         for model in self.models.values():
-            model.keep_may_become(keep)
+            model.keep_may_become(self.keeps(model))
         answer = self.ask("config.load", self.config())
         if answer.errnum:
             raise Wrong("config", str(answer.text))
         for model in self.models.values():
-            model.keep_is(keep)
+            model.keep_is(self.keeps(model))
         self.instance.config = self.config()
 
     # Steps
@@ -526,9 +536,13 @@ class Player:
             [epilog_sequence.resolve(one, ranks) for one in step.get("run", [])],
             [epilog_sequence.resolve(one, ranks) for one in step.get("end", [])],
         )
-        model.keep_is(self.settings["final-free"] == "last-action")
+        model.storage = step.get("storage", False)
+        model.keep_is(self.keeps(model))
         slot = {"type": "slot", "count": step["ranks"], "label": "task"}  # type: dict
         slot["with"] = [{"type": "core", "count": step["cores"]}]
+        resources = [slot]
+        if model.storage:  # which these schedulers don't look at
+            resources.append({"type": "ssd", "count": 1})
         system = {
             "duration": 0,
             "epilog-random": key,
@@ -545,7 +559,7 @@ class Player:
         self.connection.submit(
             {
                 "version": 1,
-                "resources": [slot],
+                "resources": resources,
                 "tasks": tasks,
                 "attributes": {"system": system},
             }

@@ -4,6 +4,7 @@
 A step is a dictionary with "seq", the number of its sequence, and "do", one of:
 
 submit   ranks, cores, seconds; on: ranks that it has to have, if it matters
+         storage: it has resources that belong to no rank
          run, end: contexts that a plugin posts in these states
 post     event, context; at: "run" (the job runs) or "end" (only epilogs hold it)
 raise    type, severity; at
@@ -29,6 +30,7 @@ BAD_RANKS = ["x", "0-", "-1", "1,,2", "1,", "2,1", "0,0", "0-4294967294", "99999
 BAD_RANKS += ["4294967296", "00", " 0", "[0", "all ", "ALL", "0-3-5", "1-0", "\u00bd"]
 BAD_VALUES = [7, -1, 1.5, None, True, [], [0], {}, {"all": 1}]
 NODES = 64  # of the instance
+FIRST = 8  # of those, on some of which there are brokers
 MANY = 300  # more than there can be actions
 
 SCHEDULERS = ["simple", "strict", "strict-waits", "strict-waits", "none"]
@@ -209,7 +211,9 @@ class Author:
             self.ranks = 20
         pinned = None
         if choose() < 0.75:
-            pinned = sorted(self.random.sample(range(NODES), self.ranks))
+            first = choose() < 0.4 and self.ranks <= FIRST
+            nodes = range(FIRST if first else NODES)
+            pinned = sorted(self.random.sample(nodes, self.ranks))
         late = choose() < 0.3
         run = [self.start(0.1) for _ in range(self.random.choice([0, 0, 0, 0, 1, 2]))]
         end = [self.start(0.15) for _ in range(self.random.choice([0, 1, 1, 1, 2, 3]))]
@@ -222,6 +226,7 @@ class Author:
             on=pinned,
             cores=2 if pinned else self.random.choice([1, 1, 2]),
             seconds=600 if late else self.random.choice([0.01, 0.01, 0.1]),
+            storage=choose() < 0.25,
             run=run,
             end=end,
         )

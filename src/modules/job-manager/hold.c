@@ -367,7 +367,7 @@ static int update_start (struct job *job, double timestamp, json_t *context)
     if (!(hold = hold_get (job))
         || (json_object_get (context, "ranks") && need_ranks (job) < 0))
         return -1;
-    if (perilog_full (job))
+    if (epilog_action_count (hold->ledger) == EPILOG_ACTIONS_MAX)
         return 0; // the caller says EOVERFLOW, or takes no notice in RUN
     if ((rc = ledger_start_anyhow (hold->ledger,
                                    context,
@@ -376,8 +376,13 @@ static int update_start (struct job *job, double timestamp, json_t *context)
         return -1;
     if (rc > 0)
         note (hold, "epilog-start: holds all ranks", error.text);
-    if (job->state == FLUX_JOB_STATE_RUN)
+    /* When replayed, a prolog-start counts that did not when it was new, since
+     * shells ran: for an action that was taken there may be no room then.
+     */
+    if (job->state == FLUX_JOB_STATE_RUN || job->perilog_active == UINT8_MAX) {
         hold->early++;
+        return 1;
+    }
     return 0;
 }
 
@@ -456,8 +461,11 @@ static int update_prolog (struct job *job, const char *cmd)
 
     if (!ledger || job->start_pending)
         return 0;
-    if (streq (cmd, "start"))
+    if (streq (cmd, "start")) {
+        if (job->perilog_active == UINT8_MAX)
+            return 1; // replayed: did not count when it was new, see above
         epilog_prolog_start (ledger);
+    }
     else if (streq (cmd, "finish")) {
         if (epilog_prolog_count (ledger) == 0
             && epilog_action_count (ledger) > 0)

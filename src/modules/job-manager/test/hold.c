@@ -298,25 +298,6 @@ static void test_record (void)
     json_decref (other);
 }
 
-/* Want of memory
- */
-
-/* Is every rank of one set of a state, such as "ready", in that of the other?
- */
-static bool is_part (struct job *job, struct job *good)
-{
-    const struct idset *a = epilog_ready (hold_ledger (job));
-    const struct idset *b = epilog_ready (hold_ledger (good));
-    struct idset *rest = a ? idset_copy (a) : NULL;
-    bool result;
-
-    if (rest && b && idset_subtract (rest, b) < 0)
-        BAIL_OUT ("idset_subtract: %s", strerror (errno));
-    result = !rest || idset_empty (rest);
-    idset_destroy (rest);
-    return result;
-}
-
 /* End all actions that are outstanding: all ranks that have not gone may go.
  */
 static bool may_end (struct job *job)
@@ -353,6 +334,81 @@ static bool may_end (struct job *job)
         return false;
     }
     return true;
+}
+
+/* What was taken can be replayed, even if a prolog-start counts then that did
+ * not before, since shells ran (start_pending).
+ */
+static void test_full (void)
+{
+    static struct event events[EPILOG_ACTIONS_MAX + 3] = {
+        { "prolog-start", "{\"description\":\"p\"}", NULL },
+        { "finish", "{\"status\":0}", NULL },
+    };
+    const int count = sizeof (events) / sizeof (events[0]);
+    struct job *job = job_replay (events, 0);
+    json_t *entry;
+    flux_error_t error;
+    int refused = 0;
+
+    for (int i = 2; i < count - 1; i++) {
+        events[i].name = "epilog-start";
+        events[i].context = i % 2 ? "{\"description\":\"a\",\"ranks\":\"0\"}"
+                                  : "{\"description\":\"b\",\"ranks\":\"1-3\"}";
+    }
+    events[count - 1] = events[0];
+    job->start_pending = 1;
+    for (int i = 0; i < count; i++) {
+        entry = event_entry (&events[i]);
+        if (hold_validate (job, 0, entry, &error) < 0
+            || event_job_update (job, entry) < 0)
+            refused++;
+        json_decref (entry);
+    }
+    job->start_pending = 0;
+    ok (refused == 0
+        && epilog_action_count (hold_ledger (job)) == EPILOG_ACTIONS_MAX,
+        "%d actions are taken while shells run", EPILOG_ACTIONS_MAX);
+    for (int i = 0; i < 2; i++) {
+        entry = event_entry (&events[2]);
+        errno = 0;
+        ok (hold_validate (job, 0, entry, &error) < 0 && errno == EOVERFLOW,
+            "one more is not");
+        json_decref (entry);
+        entry = event_entry (&events[0]);
+        errno = 0;
+        ok (hold_validate (job, 0, entry, &error) < 0 && errno == EOVERFLOW,
+            "and no prolog");
+        json_decref (entry);
+        ok (may_end (job), "all ranks may go in the end");
+        job_decref (job);
+        if (i == 0) {
+            job = job_replay (events, count);
+            ok (epilog_action_count (hold_ledger (job)) == EPILOG_ACTIONS_MAX
+                && note_count (job) == 0
+                && epilog_prolog_count (hold_ledger (job)) == 1,
+                "so it is when they are replayed");
+        }
+    }
+}
+
+/* Want of memory
+ */
+
+/* Is every rank of one set of a state, such as "ready", in that of the other?
+ */
+static bool is_part (struct job *job, struct job *good)
+{
+    const struct idset *a = epilog_ready (hold_ledger (job));
+    const struct idset *b = epilog_ready (hold_ledger (good));
+    struct idset *rest = a ? idset_copy (a) : NULL;
+    bool result;
+
+    if (rest && b && idset_subtract (rest, b) < 0)
+        BAIL_OUT ("idset_subtract: %s", strerror (errno));
+    result = !rest || idset_empty (rest);
+    idset_destroy (rest);
+    return result;
 }
 
 /* What may become of an event when there is no memory: it is refused and
@@ -890,6 +946,7 @@ int main (int argc, char *argv[])
     plan (NO_PLAN);
     test_life ();
     test_record ();
+    test_full ();
     test_nomem ();
     test_fuzz ();
     done_testing ();

@@ -541,6 +541,51 @@ test_expect_success 'alloc-check: no other job got an exception from it' '
 test_expect_success 'the watch saw nothing wrong' '
 	epilog_watch_check
 '
+#
+# Somebody who is not the scheduler says that it dropped a job.  The watch does
+# not know of that.
+#
+test_expect_success 'a job loses what it holds by an exception' '
+	flux module remove sched-simple &&
+	strict_start &&
+	configure "" &&
+	id=$(partly_released) &&
+	flux job raiseall --force --severity=0 --states=CLEANUP \
+	    scheduler-restart &&
+	flux job wait-event -t 60 -m type=scheduler-restart $id exception &&
+	test "$(strict_freed $id)" = "1" &&
+	epilog_finish $id a &&
+	epilog_wait $id clean
+'
+test_expect_success 'a scheduler is told of what is in housekeeping, and no more' '
+	strict_reload &&
+	test "$(strict_told $id)" = "0" &&
+	epilog_allocated_are 0 &&
+	flux housekeeping kill --all &&
+	housekeeping_canceled &&
+	test "$(strict_freed $id)" = "0 final" &&
+	epilog_allocated_are ""
+'
+test_expect_success 'or of nothing, if housekeeping is over' '
+	id=$(partly_released) &&
+	flux housekeeping kill --all &&
+	housekeeping_canceled &&
+	test_wait_until -i 100 "test \"\$(strict_freed $id)\" = \"1 0\"" &&
+	flux job raiseall --force --severity=0 --states=CLEANUP \
+	    scheduler-restart &&
+	epilog_finish $id a &&
+	epilog_wait $id clean &&
+	test "$(strict_freed $id)" = "1 0" &&
+	strict_reload &&
+	test "$(strict_told $id)" = "" &&
+	epilog_allocated_are ""
+'
+test_expect_success 'undo the configuration' '
+	flux config load </dev/null &&
+	strict_stop &&
+	flux module load sched-simple &&
+	run_short -N8
+'
 test_expect_success 'unload plugins' '
 	flux jobtap remove epilog-hold.so &&
 	flux jobtap remove alloc-bypass.so &&

@@ -25,6 +25,8 @@ test_under_flux 1 full -Slog-stderr-level=0 \
 
 export SHARNESS_TEST_SRCDIR FLUX_BUILD_DIR
 
+NEXT='$n++ == 0'
+SECOND='$n++ == 1'
 RECORD='flags == 2' # EVENT_HANDOFF
 
 # Usage: fail_next FUNCTION VALUE CONDITION
@@ -80,7 +82,7 @@ for step in \
 	value=${step#* }
 	test_expect_success "$function fails once: the rank goes a little later" '
 		id=$(epilog_submit "[{\"description\":\"a\"}]" -N4) &&
-		fail_next $function "$value" 1 &&
+		fail_next $function "$value" "$NEXT" &&
 		epilog_finish $id a 0 &&
 		failed hand_over &&
 		epilog_wait_gone $id 0 &&
@@ -97,7 +99,7 @@ test_expect_success 'the last handoff fails once: it is not lost' '
 	id=$(epilog_submit "[{\"description\":\"a\"}]" -N4) &&
 	epilog_finish $id a 0-2 &&
 	epilog_wait_gone $id 0-2 &&
-	fail_next housekeeping_start -1 1 &&
+	fail_next housekeeping_start -1 "$NEXT" &&
 	epilog_finish $id a &&
 	failed hand_over &&
 	epilog_wait $id clean &&
@@ -156,10 +158,50 @@ test_expect_success 'free is not posted: it is, later, and only that' '
 	epilog_handoffs_are $id "0 free"
 '
 
+#
+# It is posted, and then what processes it fails: epilog-finish comes first
+#
+
+# Usage: test_processing_fails FUNCTION
+test_processing_fails () {
+	function=$1
+	test_expect_success "$function fails: partial-free comes later" '
+		id=$(epilog_submit "[{\"description\":\"a\"}]" -N4) &&
+		fail_next $function -1 "$SECOND" &&
+		epilog_finish $id a 0 &&
+		failed "[a-z_]*" &&
+		epilog_wait_gone $id 0 &&
+		tried_again $id &&
+		strict_reload &&
+		test "$(strict_told $id)" = "1-3" &&
+		ended $id "1-3 final" &&
+		epilog_handoffs_are $id "0 free"
+	'
+	test_expect_success "$function fails: free comes later, and only that" '
+		id=$(epilog_submit "[{\"description\":\"a\"}]" -N4) &&
+		epilog_finish $id a 0 &&
+		epilog_wait_gone $id 0 &&
+		fail_next $function -1 "$SECOND" &&
+		test_might_fail epilog_finish $id a &&
+		failed "[a-z_]*" &&
+		epilog_wait $id clean &&
+		test "$(strict_freed $id)" = "0 1-3 final" &&
+		epilog_handoffs_are $id "0 free"
+	'
+}
+
+test_processing_fails journal_process_event
+
 test_expect_success 'nothing was freed twice, or while held, or is lost' '
-	epilog_allocated_are "" &&
-	strict_stop &&
 	epilog_watch_check
+'
+
+# From here on the journal tells a record twice, which the watch would not like.
+test_processing_fails job_event_id_set
+
+test_expect_success 'the scheduler found nothing wrong, nothing is left' '
+	epilog_allocated_are "" &&
+	strict_stop
 '
 
 test_done

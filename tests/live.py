@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-3.0
-"""The live tests: files in t/ and fluxion/, run on a patched flux-core and reported by pytest.
+"""The live tests, run on a patched flux-core and reported by pytest: t/, fluxion/, unit tests in C.
 
-Of t/ the files that run are the tree's own: it has to hold the series as it is here, and to be
-built. The tree is FLUX_CORE_DIR, or flux-core-epilog in the home folder; those in fluxion/ want
-flux-sched too: FLUX_SCHED_DIR, or flux-sched there. CHECK_LIVE=no leaves the live tests out. One
-pytest test is reported per TAP line. The hooks below are for conftest.py.
+Of t/ the files that run are the tree's own, as are the unit tests in C: it has to hold the series
+as it is here, and to be built. The tree is FLUX_CORE_DIR, or flux-core-epilog in the home folder;
+those in fluxion/ want flux-sched too: FLUX_SCHED_DIR, or flux-sched there. CHECK_LIVE=no leaves
+the live tests out. One pytest test is reported per TAP line. The hooks below are for conftest.py.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 AT_A_TIME = 2  # files
 LIMIT = float(os.environ.get("LIVE_LIMIT", 1800))  # seconds for one file
 MODULE = "src/modules/.libs/job-manager.so"
+SOURCES = "src/modules/job-manager"
+UNIT_TESTS = PROJECT / SOURCES / "test"
 
 
 def tree() -> Path | None:
@@ -77,14 +79,29 @@ def fault(folder: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return (done.stdout + done.stderr).strip()
-    built = folder / MODULE
+    paths = list((PROJECT / SOURCES).glob("*.[ch]"))
+    why = not_built(folder, folder / MODULE, paths, "make")
+    for path in sorted(UNIT_TESTS.glob("*.c")):
+        inputs = [*paths, path, *UNIT_TESTS.glob("*.h")]
+        why = why or not_built(folder, program(path, folder), inputs, "make check TESTS=")
+    return why
+
+
+def not_built(folder: Path, built: Path, paths: list[Path], make: str) -> str:
+    """Return whether ``built`` is missing, or older than what it is made of, and the way out."""
     if not built.exists():
-        return f"{folder}: not built: run make, and make check TESTS=, there"
-    sources = (PROJECT / "src/modules/job-manager").glob("*.[ch]")
-    newest = max((folder / path.relative_to(PROJECT)).stat().st_mtime for path in sources)
+        return f"{folder}: {built.name} is not built: run make, and make check TESTS=, there"
+    newest = max((folder / path.relative_to(PROJECT)).stat().st_mtime for path in paths)
     if newest > built.stat().st_mtime:
-        return f"{folder}: {MODULE} is older than its sources: run make there"
+        return f"{folder}: {built.name} is older than its sources: run {make} there"
     return ""
+
+
+def program(path: Path, folder: Path) -> Path:
+    """Return what runs, in a tree, for a live test of ours."""
+    if path.parent == UNIT_TESTS:
+        return folder / SOURCES / f"test_{path.stem}.t"
+    return folder / path.relative_to(PROJECT)
 
 
 class Pool:
@@ -123,7 +140,7 @@ class Pool:
         if path.parent == PROJECT / "fluxion":
             run = Run(path, LIMIT, FLUX_CORE_DIR=str(self.folder), FLUX_SCHED_DIR=str(sched_tree()))
         else:
-            run = Run(self.folder / path.relative_to(PROJECT), LIMIT)
+            run = Run(program(path, self.folder), LIMIT)
         with self.lock:
             self.running.add(run)
         for result in run.results():
@@ -203,7 +220,7 @@ def is_live(path: Path) -> bool:
     """True if a file is a live test that can run here."""
     if path.parent == PROJECT / "fluxion":
         return path.suffix == ".t" and not fluxion_left_out()
-    kinds = {PROJECT / "t": ".t", PROJECT / "t/python": ".py"}
+    kinds = {PROJECT / "t": ".t", PROJECT / "t/python": ".py", UNIT_TESTS: ".c"}
     return kinds.get(path.parent) == path.suffix and not left_out()
 
 

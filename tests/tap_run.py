@@ -40,8 +40,8 @@ class Run:
     def __init__(self, path: Path, limit: float, **settings: str) -> None:
         """Start the file, with more settings in its environment.
 
-        A sharness file runs in its own folder, a Python one as the tree's flux python runs it in
-        t/. It is stopped after ``limit`` seconds.
+        A sharness file or a test program runs in its own folder, a Python file as the tree's flux
+        python runs it in t/. It is stopped after ``limit`` seconds.
         """
         self.path = path
         self.log = path.with_suffix(".output")
@@ -61,6 +61,8 @@ class Run:
         if path.suffix == ".py":
             folder = path.parent.parent
             command = ["../src/cmd/flux", "python", f"{path.parent.name}/{path.name}"]
+        elif path.name.startswith("test_"):
+            command = [f"./{path.name}"]
         self.process = subprocess.Popen(
             command,
             cwd=folder,

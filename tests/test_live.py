@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(parents=True)
         (folder / name).write_text("")
     (folder / "tests/test_plain.py").write_text("def test_plain(): pass\n")
-    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = tests t\npythonpath = tests\n")
+    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = tests t src\npythonpath = tests\n")
     tree = tmp_path / "flux-core-epilog"
     for name in ("src/modules/job-manager/epilog.c", "src/modules/.libs/job-manager.so"):
         (tree / name).parent.mkdir(parents=True)
@@ -205,8 +205,30 @@ def test_tree_that_is_not_built_fails_with_the_way_out(project: Path) -> None:
     os.utime(built, (0, 0))
     done = check(project)
     assert done.returncode == 1
-    assert "is older than its sources: run make there" in done.stdout
+    assert "job-manager.so is older than its sources: run make there" in done.stdout
     built.unlink()
     done = check(project)
     assert done.returncode == 1
-    assert "not built: run make, and make check TESTS=, there" in done.stdout
+    assert "job-manager.so is not built: run make, and make check TESTS=, there" in done.stdout
+
+
+def test_unit_test_in_c(project: Path) -> None:
+    """Its program runs, if it is built from what is there."""
+    tree = project.parent / "flux-core-epilog"
+    source = "src/modules/job-manager/test/epilog.c"
+    for folder in (project, tree):
+        (folder / source).parent.mkdir()
+        (folder / source).write_text("")
+    done = check(project)
+    assert done.returncode == 1
+    assert "test_epilog.t is not built: run make, and make check TESTS=, there" in done.stdout
+    built = tree / "src/modules/job-manager/test_epilog.t"
+    built.write_text(PASS)
+    built.chmod(0o755)
+    done = check(project)
+    assert done.returncode == 0
+    assert "3 passed" in done.stdout
+    os.utime(built, (0, 0))
+    done = check(project)
+    assert done.returncode == 1
+    assert "test_epilog.t is older than its sources: run make check TESTS= there" in done.stdout

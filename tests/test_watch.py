@@ -399,6 +399,10 @@ WRONG = {
         ],
         "but the scheduler dropped the job",
     ),
+    "freed after it was dropped while inactive": (
+        [*HALF_TASKS, *REST_TASKS[:4], rec("raise", 1, **RESTART), free("2-3", False)],
+        "but the scheduler dropped the job",
+    ),
     "alloc on what is out": ([*HALF, *alloc("1-2", 2)], "alloc of ranks 1 of f2"),
     "alloc of a core that is out": (
         [*alloc("0", 1, "0-1"), *alloc("0", 2, "1-2")],

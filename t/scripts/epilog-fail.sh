@@ -6,9 +6,9 @@
 # Usage: epilog-fail.sh PID FUNCTION VALUE CONDITION READY
 #
 #   PID        of the broker
-#   FUNCTION   the call of it that comes next is not made: it returns VALUE, a C
-#              expression, at once
-#   CONDITION  on its arguments, or 1
+#   FUNCTION   the next call of it for which CONDITION holds is not made: it returns
+#              VALUE, a C expression, at once
+#   CONDITION  on its arguments; $n counts from 0, if it is used
 #   READY      file to create when that may come
 #
 # What called it goes to standard output.  Symbols of other parts are left out:
@@ -20,6 +20,7 @@ set confirm off
 set width 0
 handle all nostop noprint pass
 sharedlibrary job-manager\\.so
+set \$n = 0
 tbreak $2 if $4
 shell touch $5
 continue

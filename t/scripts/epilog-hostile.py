@@ -35,7 +35,7 @@ KEYS = {
     "finish": {"id", "description", "ranks", "status"},
     "list": {"id"},
 }
-CONTROL = re.compile("[\\x00-\\x1f\\x7f]")
+CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 MEMORY_ROUNDS = 60
 MEMORY_MARGIN = 2**20  # bytes
 MEMORY_RISES = 3  # a leak grows again and again
@@ -140,6 +140,7 @@ ODD_DESCRIPTIONS = [
     "\\u202ehold",
     "%s%n%d",
     "\\n\\t\\u001b[31m",
+    "\\u007f\\u0080\\u009b31m\\u009f\\u00a0",
     '\\"',
     "x" * 159,
     "\\u20ac" * 53,

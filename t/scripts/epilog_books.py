@@ -361,7 +361,8 @@ class Books:
         if not job.known:
             self.blame(job, text + ", but the scheduler does not know the job")
             return
-        if job.dropped:  # that was asked for before this was sent
+        # sent after that was known: an inactive job has no event that says so
+        if job.dropped or job.dropping and job.state == "inactive":
             self.blame(job, text + ", but the scheduler dropped the job")
         if self.between:
             self.blame(job, text + " between hello and ready")

@@ -136,6 +136,27 @@ error:
     return -1;
 }
 
+int claim_abandon (struct claims *claims,
+                   struct job *job,
+                   const struct epilog *ledger)
+{
+    struct claim *claim;
+    struct idset *rest;
+    int rc;
+
+    if (!(claim = claim_lookup (claims, job->id)))
+        return 0;
+    if (!(rest = idset_difference (claim->ranks, epilog_handed_over (ledger))))
+        return -1;
+    if ((rc = idset_add (claim->returned, rest)) == 0) {
+        claim->left = idset_count (claim->ranks) - idset_count (claim->returned);
+        if (claim->left == 0)
+            zhashx_delete (claims->jobs, &job->id);
+    }
+    ERRNO_SAFE_WRAP (idset_destroy, rest);
+    return rc;
+}
+
 static void waiting_drop (struct claims *claims, flux_jobid_t id)
 {
     struct waiting *w = zlistx_first (claims->waiting);

@@ -38,6 +38,15 @@ int claim_create (struct claims *claims,
                   const struct epilog *ledger);
 bool claim_exists (struct claims *claims, flux_jobid_t id);
 
+/* 'job' has lost its resources, but not by the scheduler's will, which calls
+ * claim_exception(): somebody else raised scheduler-restart.  What has not been
+ * handed over is not coming back, the next hello must not tell of it.  No-op if
+ * the job has no claim.  Returns 0 on success, -1 with errno set.
+ */
+int claim_abandon (struct claims *claims,
+                   struct job *job,
+                   const struct epilog *ledger);
+
 /* The scheduler dropped the job: forget the claim and its frees in waiting,
  * and end housekeeping for it.
  */

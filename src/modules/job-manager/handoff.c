@@ -175,16 +175,6 @@ static bool job_may_let_go (struct handoff *handoff, struct job *job)
     return !obstacle;
 }
 
-static int post_free (struct handoff *handoff, struct job *job)
-{
-    job->free_posted = 1;
-    if (event_job_post_pack (handoff->ctx->event, job, "free", 0, NULL) < 0) {
-        job->free_posted = 0;
-        return -1;
-    }
-    return 0;
-}
-
 /* Make the event that records a handoff, before anything is done that can't be
  * undone.
  */
@@ -195,23 +185,33 @@ static json_t *record_create (const char *ranks, bool last)
     return eventlog_entry_pack (0., "partial-free", "{s:s}", "ranks", ranks);
 }
 
-static int record_post (struct handoff *handoff,
-                        struct job *job,
-                        json_t *record,
-                        bool last)
+static bool record_is_last (json_t *record)
+{
+    return streq (json_string_value (json_object_get (record, "name")), "free");
+}
+
+static int record_post (struct handoff *handoff, struct job *job, json_t *record)
 {
     struct event *event = handoff->ctx->event;
 
-    if (last)
+    hold_set_record (job, record);
+    if (record_is_last (record))
         job->free_posted = 1;
-    else
-        hold_set_record (job, record);
-    if (event_job_post_entry (event, job, EVENT_HANDOFF, record) < 0) {
-        if (last)
-            job->free_posted = 0;
+    return event_job_post_entry (event, job, EVENT_HANDOFF, record);
+}
+
+/* All parts went, but the log ends before it says so.
+ */
+static int post_free (struct handoff *handoff, struct job *job)
+{
+    json_t *record;
+    int rc;
+
+    if (!(record = record_create (NULL, true)))
         return -1;
-    }
-    return 0;
+    rc = record_post (handoff, job, record);
+    ERRNO_SAFE_WRAP (json_decref, record);
+    return rc;
 }
 
 /* Hand 'ranks' over: all that have not gone yet if 'last' is true.  They are
@@ -247,7 +247,7 @@ static int hand_over (struct handoff *handoff,
         handoff->count.partial_frees++;
         handoff->count.ranks += idset_count (ranks);
     }
-    rc = record_post (handoff, job, record, last);
+    rc = record_post (handoff, job, record);
 done:
     ERRNO_SAFE_WRAP (json_decref, R);
     ERRNO_SAFE_WRAP (json_decref, record);
@@ -269,22 +269,16 @@ static void let_go_later (struct handoff *handoff, struct job *job)
     (void)zhashx_insert (handoff->failed, &job->id, job); // may be there
 }
 
-/* Did ranks go whose record has not come yet?  "free" would be one for all.
- */
-static bool record_is_missing (struct job *job)
-{
-    return hold_record (job) && !job->free_posted;
-}
-
 /* Post a record again that got lost on its way.
  */
 static int catch_up (struct handoff *handoff, struct job *job)
 {
     json_t *record = json_incref (hold_record (job));
+    const char *name = record_is_last (record) ? "free" : "partial-free";
     int rc = 0;
 
-    if (!job_event_is_queued (job, "partial-free"))
-        rc = record_post (handoff, job, record, false);
+    if (!job_event_is_queued (job, name))
+        rc = record_post (handoff, job, record);
     ERRNO_SAFE_WRAP (json_decref, record);
     return rc;
 }
@@ -311,13 +305,14 @@ static int hand_over_ready (struct handoff *handoff, struct job *job)
 }
 
 /* Hand over what may go now, if anything, but not before there is a record of
- * what went last.  What fails is tried again: nobody else may have a reason to.
+ * what went last.  What fails is tried again, and a record that is queued is
+ * looked after: if an event before it fails, the queue is dropped.
  */
 static void let_go (struct handoff *handoff, struct job *job)
 {
     int rc;
 
-    if (record_is_missing (job))
+    if (hold_record (job))
         rc = catch_up (handoff, job);
     else
         rc = hand_over_ready (handoff, job);
@@ -325,7 +320,7 @@ static void let_go (struct handoff *handoff, struct job *job)
         flux_log_error (handoff->ctx->h,
                         "%s: error handing over ranks",
                         idf58 (job->id));
-    if (rc < 0 || record_is_missing (job))
+    if (rc < 0 || hold_record (job))
         let_go_later (handoff, job);
 }
 
@@ -389,15 +384,13 @@ static void let_go_soon (struct handoff *handoff, struct job *job)
         timer_start (handoff->timer, quiet_timeout);
 }
 
-int handoff_action (struct handoff *handoff, struct job *job)
+static int action (struct handoff *handoff, struct job *job)
 {
     struct claims *claims = handoff->ctx->claims;
     struct epilog *ledger = hold_ledger (job);
 
-    if (!ledger)
-        return 0;
-    hold_count_early (job);
-    log_notes (handoff, job);
+    if (!job->has_resources && !job->free_posted)
+        return claim_abandon (claims, job, ledger);
     if (!job->has_resources || job->alloc_bypass || job->free_posted)
         return 0;
     if (set_keep_last (handoff, job) < 0)
@@ -421,6 +414,20 @@ int handoff_action (struct handoff *handoff, struct job *job)
     if (hold_in_parts (job))
         let_go (handoff, job);
     return 0;
+}
+
+int handoff_action (struct handoff *handoff, struct job *job)
+{
+    int rc;
+
+    if (!job->hold)
+        return 0;
+    hold_count_early (job);
+    hold_check_record (job);
+    log_notes (handoff, job);
+    if ((rc = action (handoff, job)) < 0)
+        ERRNO_SAFE_WRAP (let_go_later, handoff, job);
+    return rc;
 }
 
 int handoff_reduce (struct job *job, struct rlist *rl)
@@ -546,6 +553,12 @@ struct handoff *handoff_create (struct job_manager *ctx)
     if (!(handoff = calloc (1, sizeof (*handoff))))
         return NULL;
     handoff->ctx = ctx;
+    /* The job manager has room for a limited number of event names: have these
+     * before others use it up.
+     */
+    (void)event_index (ctx->event, "epilog-start");
+    (void)event_index (ctx->event, "epilog-finish");
+    (void)event_index (ctx->event, "partial-free");
     if (!(handoff->due = create_jobs ())
         || !(handoff->failed = create_jobs ())
         || !(handoff->spare = create_jobs ())

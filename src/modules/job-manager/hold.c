@@ -35,7 +35,7 @@ struct hold {
     bool has_ranks;             // 'ledger' knows the ranks of the job
     bool has_storage;
     json_t *notes;              // array of strings: odd things to log
-    json_t *record;             // partial-free that has not come yet, or NULL
+    json_t *record;             // partial-free or free on its way, or NULL
 
     /* The ledger as it will be when the first 'ahead_count' events that are
      * queued for the job are done with.  NULL if nobody asked.
@@ -459,13 +459,14 @@ static int update_prolog (struct job *job, const char *cmd)
 {
     struct epilog *ledger = hold_ledger (job);
 
-    if (!ledger || job->start_pending)
+    if (job->start_pending)
         return 0;
-    if (streq (cmd, "start")) {
-        if (job->perilog_active == UINT8_MAX)
-            return 1; // replayed: did not count when it was new, see above
+    if (streq (cmd, "start") && job->perilog_active == UINT8_MAX)
+        return 1; // replayed: did not count when it was new, see above
+    if (!ledger)
+        return 0;
+    if (streq (cmd, "start"))
         epilog_prolog_start (ledger);
-    }
     else if (streq (cmd, "finish")) {
         if (epilog_prolog_count (ledger) == 0
             && epilog_action_count (ledger) > 0)
@@ -502,8 +503,6 @@ int hold_update (struct job *job, json_t *entry)
     else if (streq (name, "partial-free")) {
         if (job->state == FLUX_JOB_STATE_CLEANUP)
             rc = update_partial_free (job, context);
-        if (rc == 0 && entry == hold_record (job))
-            hold_set_record (job, NULL);
     }
     else if (streq (name, "free"))
         update_free (job);
@@ -617,8 +616,11 @@ int hold_validate (struct job *job,
         && !perilog_full (job))
         return 0; // holds all: nothing to be wrong
     if (!hold_get (job)
-        || (json_object_get (context, "ranks") && need_ranks (job) < 0)
-        || !(ledger = ledger_ahead (job)))
+        || (json_object_get (context, "ranks") && need_ranks (job) < 0))
+        return errprintf (error, "%s", strerror (errno));
+    if (job->free_posted && hold_has_ranks (job)) // which may be queued
+        (void)epilog_restore_gone (hold_ledger (job), NULL, NULL);
+    if (!(ledger = ledger_ahead (job)))
         return errprintf (error, "%s", strerror (errno));
     return validate_with (ledger, job, name, context, error) < 0 ? -1 : 0;
 }
@@ -666,6 +668,14 @@ void hold_set_record (struct job *job, json_t *record)
 json_t *hold_record (struct job *job)
 {
     return job->hold ? job->hold->record : NULL;
+}
+
+void hold_check_record (struct job *job)
+{
+    json_t *head = json_array_get (job->event_queue, 0);
+
+    if (head && json_object_get (head, "entry") == hold_record (job))
+        hold_set_record (job, NULL);
 }
 
 json_t *hold_take_notes (struct job *job)

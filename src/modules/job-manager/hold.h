@@ -68,13 +68,18 @@ bool hold_has_storage (struct job *job);
  */
 bool hold_in_parts (struct job *job);
 
-/* Keep 'record', the partial-free event for ranks that have been handed over,
- * until it comes through hold_update(): on its way there it may get lost for
- * want of memory, its ranks would be held again after a restart.  Each job can
- * have one on the way.  hold_record() gets it, or NULL.
+/* Keep 'record', the partial-free or free event for ranks that have been handed
+ * over, until it is in a batch: on its way there it may get lost, for want of
+ * memory say, and after a restart its ranks would be held again.  A job can
+ * have one on the way, which hold_record() gets, or NULL.
  */
 void hold_set_record (struct job *job, json_t *record);
 json_t *hold_record (struct job *job);
+
+/* Call when the event at the head of the queue of 'job' is in a batch: be done
+ * with the record if it is that.
+ */
+void hold_check_record (struct job *job);
 
 /* Get the notes taken since the last call, an array of strings to be
  * dereferenced by the caller, or NULL.

@@ -28,15 +28,16 @@ struct refusal {
 };
 
 /* Get the length of the UTF-8 character at 's', 0 if it is none, or one that
- * a terminal takes as a command.
+ * a terminal takes as a command (U+0000 to U+001F, U+007F to U+009F).
  */
 static int utf8_length (const char *s)
 {
     unsigned char c = *s;
-    int length = c < 0x20 || c == 0x7f ? 0 : c < 0x80 ? 1
-               : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3
+    int length = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3
                : c < 0xf5 ? 4 : 0;
 
+    if (c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)s[1] < 0xa0))
+        return 0;
     for (int i = 1; i < length; i++) {
         if ((s[i] & 0xc0) != 0x80)
             return 0;

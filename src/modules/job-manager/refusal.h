@@ -23,7 +23,8 @@ void refusal_destroy (struct refusal *refusal);
 /* Call before 'entry' is queued for 'job'.  Refuse a bad "ranks" key, and an
  * epilog-finish that can't be matched, as long as the sender can still be
  * told.  Events that don't concern epilogs pass.
- * Returns 0 on success, -1 with errno set: EINVAL, ENOENT or EOVERFLOW.
+ * Returns 0 on success, -1 with errno set: EINVAL, ENOENT, EOVERFLOW or
+ * ENOMEM.
  */
 int refusal_check (struct refusal *refusal,
                    struct job *job,

@@ -92,11 +92,6 @@ static void *add_end_or_fail (zlistx_t *list, void *item)
     return WHOLE (void *, NULL, zlistx_add_end (list, item));
 }
 
-static zlistx_t *keys_or_fail (zhashx_t *hash)
-{
-    return WHOLE (zlistx_t *, NULL, zhashx_keys (hash));
-}
-
 static bool rpc_fails;
 
 #define flux_rpc_pack(...) \
@@ -111,10 +106,8 @@ static bool rpc_fails;
 
 #undef zhashx_insert
 #undef zlistx_add_end
-#undef zhashx_keys
 #define zhashx_insert insert_or_fail
 #define zlistx_add_end add_end_or_fail
-#define zhashx_keys keys_or_fail
 #include "src/modules/job-manager/claim.c"
 
 /* The tests
@@ -331,6 +324,42 @@ static void test_hello (void)
     claims_ready (t.ctx.claims);
     ok (give_back (&t, "2-3") == 1 && sent_is ("0-3 final "),
         "and gets it");
+    teardown (&t);
+}
+
+/* A job whose resources are lost, but not to the scheduler, has what was handed
+ * over before, and no more.
+ */
+static void test_abandon (void)
+{
+    struct test t;
+
+    setup (&t, true, true);
+    ok (claim_abandon (t.ctx.claims, &t.job, first_gone) == 0,
+        "claim_abandon takes a job without a claim");
+    if (claim_create (t.ctx.claims, &t.job, none_gone) < 0)
+        BAIL_OUT ("claim_create: %s", strerror (errno));
+    ok (claim_abandon (t.ctx.claims, &t.job, first_gone) == 0
+        && claim_abandon (t.ctx.claims, &t.job, first_gone) == 0
+        && sent_is (""),
+        "a job loses what was not handed over, once");
+    online = false;
+    ok (hello (&t, true) == 0 && sent_is ("told 1-3 "),
+        "the next scheduler is told of the rest");
+    online = true;
+    claims_ready (t.ctx.claims);
+    ok (give_back (&t, "0") == 1
+        && sent_is ("0 final ")
+        && !claim_exists (t.ctx.claims, 1),
+        "and that ends the claim");
+    if (claim_create (t.ctx.claims, &t.job, none_gone) < 0
+        || give_back (&t, "0") != 1
+        || !sent_is ("0 "))
+        BAIL_OUT ("claim_create: %s", strerror (errno));
+    ok (claim_abandon (t.ctx.claims, &t.job, first_gone) == 0
+        && !claim_exists (t.ctx.claims, 1)
+        && sent_is (""),
+        "if all that went is back, there is no claim any more");
     teardown (&t);
 }
 
@@ -579,6 +608,7 @@ int main (int argc, char *argv[])
     first_gone = ledger_create ("0");
     test_parts ();
     test_hello ();
+    test_abandon ();
     test_send_fails ();
     test_create_nomem ();
     test_free_nomem ();

@@ -34,6 +34,8 @@
  * - job is stuck, rank is lost: when nobody has anything left to do, the job
  *   is inactive and the scheduler's book is empty.
  * - deadlock: Spin's invalid end state.
+ * If somebody who is not the scheduler says that it dropped the job, what the
+ * job had not let go of is out until a final free, or the next scheduler.
  *
  * What is left out:
  * - Time.  A timer that is set fires at any later time.  Messages are not
@@ -85,6 +87,9 @@
 #endif
 #ifndef DROP
 #define DROP 0      /* so often a scheduler can't have what it is told of */
+#endif
+#ifndef RAISE
+#define RAISE 0     /* so often somebody else says that it can't */
 #endif
 #ifndef OTHER
 #define OTHER 1     /* so often another job starts */
@@ -163,6 +168,8 @@ bool final_seen;
 byte crashes = CRASH;
 byte reloads = RELOAD;
 byte drops = DROP;
+byte raises = RAISE;
+bool raised;            /* and this scheduler does not know */
 byte others = OTHER;
 
 #define HELD (held[0] | held[1] | held[2])
@@ -385,6 +392,22 @@ inline drop ()
     fi
 }
 
+/* claim_abandon(): a job has lost its ranks, but not to the scheduler */
+inline abandon ()
+{
+    if
+#ifndef BUG_ABANDON             /* its claim is on all of them still */
+    :: (dropped && claim) ->
+        returned = returned | (ALL & ~gone);
+        if
+        :: (returned == ALL) -> claim = false; returned = 0
+        :: else -> skip
+        fi
+#endif
+    :: else -> skip
+    fi
+}
+
 /* BUG_OVERLAP: two jobs are told of as wholes, with a rank that both returned */
 #ifdef BUG_OVERLAP
 #define SPOKEN_OF(b) 0
@@ -409,6 +432,7 @@ inline hello_other ()
 inline hello ()
 {
     module = HELLO; between = true; takes_parts = (PARTIAL > 0);
+    raised = false;
     if
     :: (PARTIAL == 2) -> takes_parts = false
     :: skip
@@ -712,6 +736,13 @@ loop:
         goto act }
 #endif
 
+#if RAISE
+    :: atomic { (raises > 0 && state > SCHED && has_resources) ->
+        raises--; raised = true;
+        dropped = true; has_resources = false; state = CLEANUP;
+        goto act }
+#endif
+
 #if CRASH
     :: atomic { (crashes > 0 && !COMMITTED) -> commit () }
     :: atomic { (crashes > 0) -> crashes--; crash (); goto act }
@@ -722,7 +753,7 @@ loop:
         && IN_HK == 0 && module == READY && empty (wire) && empty (waiting)
         && other == 0 && !asked && !granted) ->
         MUST (state == INACTIVE, "job is stuck");
-        MUST (!tracked && book == 0, "rank is lost");
+        MUST (raised || (!tracked && book == 0), "rank is lost");
         MUST (book_other == 0 && !claim, "rank is lost");
         break }
     od;
@@ -754,7 +785,7 @@ act:
     if
     :: (state == RUN && MAY_START) -> start_pending = true; goto next
     :: (state == CLEANUP && has_resources) -> skip
-    :: else -> goto clean
+    :: else -> abandon (); goto clean
     fi;
     /* handoff.c: handoff_action() */
     if
@@ -857,8 +888,8 @@ end:
     :: atomic { wire ? m, last ->
         MUST (tracked && (m & ~book) == 0, "not the job's");
         MUST (takes_parts || (m == ALL && last), "part to no-parts");
-        MUST (last == (m == book), "final is not the rest");
-        book = book & ~m;
+        MUST (raised || last == (m == book), "final is not the rest");
+        book = (raised && last -> 0 : book & ~m);
         if
         :: last ->
             MUST (!final_seen, "second final");

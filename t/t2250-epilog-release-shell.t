@@ -97,7 +97,7 @@ test_expect_success 'all tasks have ended, a process beside them works on one no
 	shell=$(flux submit -N4 -n4 -o userrc=$(pwd)/shell.lua true) &&
 	test_wait_until "test -f shell.asked" &&
 	test_wait_until "test -f complete" &&
-	test -f shell.works
+	test_wait_until "test -f shell.works"
 '
 test_expect_success 'two shells have ended, but the job runs, and has all nodes' '
 	test_wait_until "test -f exit.2 && test -f exit.3" &&

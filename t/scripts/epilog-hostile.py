@@ -38,7 +38,6 @@ KEYS = {
 CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 MEMORY_ROUNDS = 60
 MEMORY_MARGIN = 2**20  # bytes
-MEMORY_RISES = 3  # a leak grows again and again
 HELD = "hold"  # the action that requests try to change
 
 # Values that none of the keys may have. Texts are JSON.
@@ -471,8 +470,8 @@ def memory(victim):
         f"{MEMORY_ROUNDS * (len(requests) + 2)} requests:"
         f" {sizes[half] >> 10} KiB after half, {sizes[-1] >> 10} KiB at the end"
     )
-    rises = sum(after > before for before, after in zip(sizes[half:], sizes[half + 1 :]))
-    if sizes[-1] > sizes[half] + MEMORY_MARGIN and rises >= MEMORY_RISES:
+    steps = [after - before for before, after in zip(sizes[half:], sizes[half + 1 :])]
+    if sum(steps) - max(steps) > MEMORY_MARGIN:  # a leak takes more than one step
         return [f"memory grows: {[size >> 10 for size in sizes[half:]]} KiB"]
     return []
 

@@ -94,10 +94,10 @@ test_expect_success 'create work, that goes on until it is told that it is done'
 # In the shell
 #
 test_expect_success 'all tasks have ended, a process beside them works on one node' '
-	shell=$(flux submit -N4 -n4 -o userrc=$(pwd)/shell.lua true) &&
+	shell=$(flux submit -N4 -n4 -o userrc=$(pwd)/shell.lua \
+	    sh -c "until test -f $(pwd)/shell.works; do sleep 0.1; done") &&
 	test_wait_until "test -f shell.asked" &&
-	test_wait_until "test -f complete" &&
-	test_wait_until "test -f shell.works"
+	test_wait_until "test -f complete"
 '
 test_expect_success 'two shells have ended, but the job runs, and has all nodes' '
 	test_wait_until "test -f exit.2 && test -f exit.3" &&

@@ -224,8 +224,10 @@ test_expect_success 'a job may end well, or by its time limit' '
 	ends 0 &&
 	echo "768, ." >well.expected1 &&
 	test_cmp well.expected1 well.out &&
-	job -t 1s sleep inf &&
+	begin=$(date +%s) &&
+	job -t 1h sleep inf &&
 	hold limit -- sh -c "echo \$FLUX_JOB_EXCEPTION" &&
+	flux update $id duration=$(($(date +%s) - $begin + 1))s &&
 	ends 0 &&
 	test "$(cat limit.out)" = timeout
 '

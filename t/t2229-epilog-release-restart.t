@@ -47,16 +47,6 @@ edit () {
 	flux kvs put --raw $key=- <edited.$1
 }
 
-# Usage: wait_until QUERY
-wait_until () {
-	local tries=100
-	until eval "$1"; do
-		tries=$(($tries-1))
-		test $tries -gt 0 || return 1
-		sleep 0.2
-	done
-}
-
 crash () {
 	kill -9 $(flux getattr broker.pid)
 }
@@ -340,7 +330,7 @@ cat >hk-begin.sh <<'EOT'
 id=$(epilog_submit '[{"description":"a"}]' -N2)
 epilog_finish $id a 1
 epilog_wait_gone $id 1
-wait_until "test -s hk.1"
+epilog_wait_until "test -s hk.1" 20
 flux housekeeping list -no "{id.f58} {ranks}" | grep "$id 1"
 EOT
 cat >hk-end.sh <<'EOT'
@@ -349,9 +339,9 @@ test "$(flux housekeeping list -no {id})" = ""
 epilog_allocated_are 0
 epilog_finish $id a
 epilog_wait $id clean
-wait_until "test -s hk.0"
+epilog_wait_until "test -s hk.0" 20
 flux housekeeping kill --all
-wait_until "epilog_allocated_are \"\""
+epilog_wait_until "epilog_allocated_are \"\"" 20
 cat hk.0 hk.1
 test $(wc -l <hk.0) -eq 1
 test $(wc -l <hk.1) -eq 1

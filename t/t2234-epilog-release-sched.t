@@ -379,6 +379,15 @@ housekeeping_canceled () {
 	test_wait_until -i 100 "! kill -0 $(cat housekeeping.pid)"
 }
 
+# Usage: rest_comes_back ID
+# Housekeeping ends, and the scheduler gets rank 0 of the job, with nothing left.
+rest_comes_back () {
+	flux housekeeping kill --all &&
+	housekeeping_canceled &&
+	test "$(strict_freed $1)" = "0 final" &&
+	epilog_allocated_are ""
+}
+
 test_expect_success 'another job is on a rank that came back' '
 	configure "" &&
 	id=$(partly_released) &&
@@ -440,10 +449,7 @@ test_expect_success 'a scheduler is told of an inactive job in housekeeping' '
 	epilog_allocated_are 0
 '
 test_expect_success 'and gets the final free when that is over' '
-	flux housekeeping kill --all &&
-	housekeeping_canceled &&
-	test "$(strict_freed $id)" = "0 final" &&
-	epilog_allocated_are ""
+	rest_comes_back $id
 '
 test_expect_success 'housekeeping ends if such a job was purged' '
 	id=$(partly_released) &&
@@ -561,10 +567,7 @@ test_expect_success 'a scheduler is told of what is in housekeeping, and no more
 	strict_reload &&
 	test "$(strict_told $id)" = "0" &&
 	epilog_allocated_are 0 &&
-	flux housekeeping kill --all &&
-	housekeeping_canceled &&
-	test "$(strict_freed $id)" = "0 final" &&
-	epilog_allocated_are ""
+	rest_comes_back $id
 '
 test_expect_success 'or of nothing, if housekeeping is over' '
 	id=$(partly_released) &&

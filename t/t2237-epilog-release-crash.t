@@ -12,7 +12,7 @@ twice, none is lost, what an action holds stays held, and the job ends properly.
 test -n "$FLUX_TESTS_LOGFILE" && set -- "$@" --logfile
 . $(dirname $0)/sharness.sh
 
-if ! gdb -nx --batch -p $$ -ex detach >/dev/null 2>&1; then
+if ! epilog_gdb_works; then
 	skip_all='skipping crash tests, gdb is missing or may not attach'
 	test_done
 fi

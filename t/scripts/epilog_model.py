@@ -50,6 +50,11 @@ def plain(value: Any) -> Optional[str]:
     return value if isinstance(value, str) and "\0" not in value else None
 
 
+def is_full(oracle: Oracle) -> bool:
+    """Return whether no prolog or action can be counted any more."""
+    return len(oracle.outstanding) + oracle.prolog_count >= ACTIONS_MAX
+
+
 class JobModel:
     """One job. ``key`` names it in messages."""
 
@@ -185,8 +190,7 @@ class JobModel:
             errnos.add(errno.EINVAL)
         ranks = None if text == "all" else text
         if name == "epilog-start":
-            count = len(oracle.outstanding) + oracle.prolog_count
-            if count >= ACTIONS_MAX and not self.replaying:
+            if is_full(oracle) and not self.replaying:
                 errnos.add(errno.EOVERFLOW)
             if errnos:
                 raise RefusedError(errnos)
@@ -289,8 +293,7 @@ class JobModel:
         self, event: dict, context: dict, R: Any, partial: Any
     ) -> None:
         """A prolog holds everything, unless the exec system does."""
-        full = len(self.oracle.outstanding) + self.oracle.prolog_count >= ACTIONS_MAX
-        if self.replaying and self.state == "cleanup" and full:
+        if self.replaying and self.state == "cleanup" and is_full(self.oracle):
             return
         if not self.executing:
             self.oracle.prolog_start()

@@ -5,6 +5,11 @@
 # Functions only, for tests and for scripts that tests run in an instance of
 # their own.  SHARNESS_TEST_SRCDIR and FLUX_BUILD_DIR have to be set.
 
+# May gdb attach to processes of this user?
+epilog_gdb_works () {
+	gdb -nx --batch -p $$ -ex detach >/dev/null 2>&1
+}
+
 # Path of the plugin that starts the epilog actions.
 epilog_hold_plugin () {
 	echo ${FLUX_BUILD_DIR}/t/job-manager/plugins/.libs/epilog-hold.so
@@ -44,10 +49,10 @@ epilog_wait () {
 	flux job wait-event -q -t 60 $1 $2
 }
 
-# Usage: epilog_wait_until QUERY
+# Usage: epilog_wait_until QUERY [SECONDS]
 # As test_wait_until, for scripts too.
 epilog_wait_until () {
-	local tries=600
+	local tries=$((10*${2:-60}))
 	until eval "$1"; do
 		tries=$(($tries-1))
 		test $tries -gt 0 || return 1

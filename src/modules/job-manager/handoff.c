@@ -389,10 +389,10 @@ static int action (struct handoff *handoff, struct job *job)
     struct claims *claims = handoff->ctx->claims;
     struct epilog *ledger = hold_ledger (job);
 
-    if (!job->has_resources && !job->free_posted)
-        return claim_abandon (claims, job, ledger);
-    if (!job->has_resources || job->alloc_bypass || job->free_posted)
+    if (job->alloc_bypass || job->free_posted)
         return 0;
+    if (!job->has_resources)
+        return claim_abandon (claims, job, ledger);
     if (set_keep_last (handoff, job) < 0)
         return -1;
     /* A replayed log may say that all parts went, but lack the free event.

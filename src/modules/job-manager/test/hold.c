@@ -323,6 +323,29 @@ static bool may_end (struct job *job)
     return true;
 }
 
+/* This job has room for no more.  It is destroyed.
+ */
+static void check_full (struct job *job)
+{
+    const struct event starts[] = {
+        { "epilog-start", "{\"description\":\"b\",\"ranks\":\"1-3\"}", NULL },
+        { "prolog-start", "{\"description\":\"p\"}", NULL },
+    };
+
+    for (int i = 0; i < 2; i++) {
+        json_t *entry = event_entry (&starts[i]);
+        flux_error_t error;
+
+        errno = 0;
+        ok (hold_validate (job, 0, entry, &error) < 0 && errno == EOVERFLOW,
+            "one more %s is refused",
+            starts[i].name);
+        json_decref (entry);
+    }
+    ok (may_end (job), "all ranks may go in the end");
+    job_decref (job);
+}
+
 /* What was taken can be replayed, even if a prolog-start counts then that did
  * not before, since shells ran (start_pending).
  */
@@ -356,27 +379,13 @@ static void test_full (void)
     ok (refused == 0
         && epilog_action_count (hold_ledger (job)) == EPILOG_ACTIONS_MAX,
         "%d actions are taken while shells run", EPILOG_ACTIONS_MAX);
-    for (int i = 0; i < 2; i++) {
-        entry = event_entry (&events[2]);
-        errno = 0;
-        ok (hold_validate (job, 0, entry, &error) < 0 && errno == EOVERFLOW,
-            "one more is not");
-        json_decref (entry);
-        entry = event_entry (&events[0]);
-        errno = 0;
-        ok (hold_validate (job, 0, entry, &error) < 0 && errno == EOVERFLOW,
-            "and no prolog");
-        json_decref (entry);
-        ok (may_end (job), "all ranks may go in the end");
-        job_decref (job);
-        if (i == 0) {
-            job = job_replay (events, count);
-            ok (epilog_action_count (hold_ledger (job)) == EPILOG_ACTIONS_MAX
-                && note_count (job) == 0
-                && epilog_prolog_count (hold_ledger (job)) == 1,
-                "so it is when they are replayed");
-        }
-    }
+    check_full (job);
+    job = job_replay (events, count);
+    ok (epilog_action_count (hold_ledger (job)) == EPILOG_ACTIONS_MAX
+        && note_count (job) == 0
+        && epilog_prolog_count (hold_ledger (job)) == 1,
+        "so it is when they are replayed");
+    check_full (job);
 }
 
 /* Prologs alone, too.
